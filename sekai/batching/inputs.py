@@ -1,0 +1,179 @@
+"""What the caller hands in - seeds, options, values, actions - as one item per sub-env."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching import layout
+from sekai.seeding import check_seed, make_seed_sequence
+from sekai.spaces import Space
+from sekai.types import OptionsType, SeedType
+
+#: Options of the resets that autoreset makes: one dict for all, or a function of the sub-env's index.
+AutoresetOptions: TypeAlias = "dict[str, Any] | Callable[[int], OptionsType] | None"
+
+_SEEDS = "reset(seed=...)"
+
+
+def _seed_list(seed: Any, n: int) -> list[Any] | None:
+    """The entries of a list of seeds, its length checked; None for anything that is no list."""
+    if isinstance(seed, np.ndarray) and seed.ndim > 0:
+        if seed.ndim > 1 or (seed.dtype.kind not in "iuO" and seed.size):
+            raise TypeError(f"{_SEEDS}: expected a 1-D integer array, got shape {seed.shape} of dtype {seed.dtype}")
+        seed = list(seed)
+    if not isinstance(seed, (list, tuple)):
+        return None
+    if len(seed) != n:
+        raise ValueError(f"{_SEEDS}: expected {n} seeds (num_envs), got {len(seed)}")
+    return list(seed)
+
+
+def spread_seeds(seed: Any, n: int) -> list[SeedType]:
+    """One seed per sub-env.
+
+    Args:
+        seed: None continues every stream; an integer derives one independent seed per sub-env; a list, tuple or
+            1-D integer array holds one each, where None continues that stream and a generator is used as it is.
+        n: The number of sub-envs.
+
+    Raises:
+        TypeError: A seed is no integer (a bool is none), or one generator was given for all sub-envs.
+        ValueError: A seed is negative, or a list has another length than ``n``.
+    """
+    if seed is None:
+        return [None] * n
+    entries = _seed_list(seed, n)
+    if entries is None:
+        return list(make_seed_sequence(check_seed(seed, _SEEDS), n))
+    return [
+        entry
+        if entry is None or isinstance(entry, np.random.Generator)
+        else check_seed(entry, f"{_SEEDS}, sub-env {i}")
+        for i, entry in enumerate(entries)
+    ]
+
+
+def merge_seeds(seed: Any, n: int, rng: Callable[[], np.random.Generator]) -> np.random.SeedSequence | None:
+    """One seed for a generator that all sub-envs share; None when the current one goes on.
+
+    Args:
+        seed: As for ``spread_seeds``. The entries of a list are combined into one seed, to which a None entry
+            contributes a draw from the current stream; a list of only None continues it.
+        n: The number of sub-envs.
+        rng: Gives the current generator.
+
+    Raises:
+        TypeError: A seed is no integer (a bool or a generator is none).
+        ValueError: A seed is negative, or a list has another length than ``n``.
+    """
+    if seed is None:
+        return None
+    entries = _seed_list(seed, n)
+    if entries is None:
+        return np.random.SeedSequence(check_seed(seed, _SEEDS))
+    checked = [
+        None if entry is None else check_seed(entry, f"{_SEEDS}, sub-env {i}") for i, entry in enumerate(entries)
+    ]
+    if all(entry is None for entry in checked):
+        return None
+    words: list[int] = []
+    for entry in checked:
+        value = int(rng().integers(2**63)) if entry is None else entry
+        # Each entry comes with its length, so that no two lists give the same words.
+        count = max(1, -(-value.bit_length() // 32))
+        words += [count, *((value >> (32 * word)) & 0xFFFFFFFF for word in range(count))]
+    return np.random.SeedSequence(words)
+
+
+def spread_options(options: Any, n: int) -> list[OptionsType]:
+    """One options dict (or None) per sub-env; one dict for all is copied for each.
+
+    Raises:
+        TypeError: Options are neither a dict, None, nor a list of those.
+        ValueError: A list has another length than ``n``.
+    """
+    if options is None:
+        return [None] * n
+    if isinstance(options, dict):
+        return [dict(options) for _ in range(n)]
+    if not isinstance(options, (list, tuple)):
+        raise TypeError(f"reset(options=...): expected a dict, None or a list of them, got {type(options).__name__}")
+    if len(options) != n:
+        raise ValueError(f"reset(options=...): expected {n} options (num_envs), got {len(options)}")
+    for i, entry in enumerate(options):
+        if entry is not None and not isinstance(entry, dict):
+            raise TypeError(f"reset(options=...): expected a dict or None for sub-env {i}, got {type(entry).__name__}")
+    return [None if entry is None else dict(entry) for entry in options]
+
+
+def check_count(value: Any, name: str) -> int:
+    """A number of things, at least 1, as a plain int; TypeError or ValueError naming it otherwise."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: expected an integer, got the bool {value!r}")
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected an integer, got {type(value).__name__}") from None
+    if count < 1:
+        raise ValueError(f"{name}: expected at least 1, got {count}")
+    return count
+
+
+def check_autoreset_options(options: Any) -> AutoresetOptions:
+    """The ``autoreset_options=`` of a vector environment; TypeError unless a dict, a callable or None."""
+    if options is None or isinstance(options, dict) or callable(options):
+        return options  # type: ignore[no-any-return]
+    raise TypeError(
+        f"autoreset_options: expected a dict, a callable of the sub-env's index or None, got {type(options).__name__}"
+    )
+
+
+def autoreset_option(options: AutoresetOptions, i: int) -> OptionsType:
+    """The options with which autoreset resets sub-env ``i``."""
+    if options is None:
+        return None
+    return dict(options) if isinstance(options, dict) else options(i)
+
+
+def spread_values(name: str, values: Any, n: int) -> list[Any]:
+    """One value per sub-env: a list holds one each, anything else (a tuple or array too) is one for all.
+
+    Raises:
+        ValueError: A list has another length than ``n``.
+    """
+    if not isinstance(values, list):
+        return [values] * n
+    if len(values) != n:
+        raise ValueError(f"set_attr({name!r}): expected {n} values (num_envs), got a list of {len(values)}")
+    return values
+
+
+def check_actions(space: Space[Any], n: int, actions: Any) -> Any:
+    """The actions as a batch in the space's dtypes; not copied where they fit already.
+
+    Raises:
+        ValueError: Their number, shape, dtype or structure is another than that of the batch.
+    """
+    return layout.as_batch(space, n, actions, "step(actions)")
+
+
+def hold_actions(actions: Any, held: Any, frozen: NDArray[np.bool_]) -> Any:
+    """The actions with those of frozen sub-envs replaced by the ones they acted with last.
+
+    Args:
+        actions: The batch of actions.
+        held: The batch that was acted with last.
+        frozen: bool (n,).
+
+    Returns:
+        Fresh arrays.
+    """
+    rows = np.flatnonzero(frozen)
+    merged = layout.copy_batch(actions)
+    layout.put(merged, rows, layout.take(held, rows))
+    return merged

@@ -1,0 +1,377 @@
+"""How elements of a space become arrays with a leading axis: the only place that knows.
+
+A batch of n elements is laid out by the kind of its space:
+
+==========================================  ==========================================================
+space                                       batch
+==========================================  ==========================================================
+Box, Discrete, MultiDiscrete, MultiBinary   one array (n, *shape)
+MaskedBox                                   dict of two arrays, "values" and "mask"
+Dict, Tuple                                 dict, tuple of batches
+Sequence, any other space                   list of n elements (no fixed layout)
+==========================================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as SequenceOf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching.infos import snapshot_value
+from sekai.errors import InvalidObservation
+from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Sequence, Space, Tuple
+
+
+class _Array(NamedTuple):
+    """One of the arrays a MaskedBox is made of; stands for a space wherever only shape and dtype matter."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+_ARRAYS = (Box, Discrete, MultiDiscrete, MultiBinary, _Array)
+
+
+def _fields(space: Any) -> dict[Any, Any] | None:
+    """The parts of a space whose batch is a container, by key or position; None for any other space."""
+    if isinstance(space, Dict):
+        return dict(space.items())
+    if isinstance(space, Tuple):
+        return dict(enumerate(space))
+    if isinstance(space, MaskedBox):
+        return {
+            "values": _Array(space.values_shape, space.dtype),
+            "mask": _Array(space.mask_shape, np.dtype(np.int8)),
+        }
+    return None
+
+
+def _container(space: Any, parts: dict[Any, Any]) -> Any:
+    return tuple(parts.values()) if isinstance(space, Tuple) else parts
+
+
+# -- spaces ------------------------------------------------------------------------------------------------
+
+
+def has_fixed_layout(space: Space[Any]) -> bool:
+    """Whether every element of the space has the same arrays, so that a batch fits one block of memory."""
+    fields = _fields(space)
+    if fields is None:
+        return isinstance(space, _ARRAYS)
+    return all(has_fixed_layout(part) for part in fields.values())
+
+
+def batch_space(space: Space[Any], n: int) -> Space[Any]:
+    """The space of a batch of ``n`` elements, with a leading axis.
+
+    Args:
+        space: The space of one element.
+        n: The length of the leading axis.
+
+    Returns:
+        Box, MaskedBox, Dict and Tuple keep their kind, Discrete and MultiDiscrete become MultiDiscrete (starts
+        included), MultiBinary one with a leading axis, and a space without a fixed layout a Tuple of ``n`` copies.
+    """
+    if isinstance(space, Box):
+        shape = (n, *space.shape)
+        low, high = np.broadcast_to(space.low, shape), np.broadcast_to(space.high, shape)
+        return Box(low, high, shape, space.dtype)
+    if isinstance(space, Discrete):
+        return MultiDiscrete(np.full(n, space.n), start=np.full(n, space.start))
+    if isinstance(space, MultiDiscrete):
+        shape = (n, *space.shape)
+        nvec, start = np.broadcast_to(space.nvec, shape), np.broadcast_to(space.start, shape)
+        return MultiDiscrete(nvec, dtype=space.dtype, start=start)
+    if isinstance(space, MultiBinary):
+        return MultiBinary((n, *space.shape))
+    if isinstance(space, MaskedBox):
+        return MaskedBox(
+            space.low,
+            space.high,
+            space.shape,
+            max_size=space.max_size,
+            dtype=space.dtype,
+            fill_value=space.fill_value,
+            batch_shape=(n, *space.batch_shape),
+        )
+    if isinstance(space, Dict):
+        return Dict({key: batch_space(part, n) for key, part in space.items()})
+    if isinstance(space, Tuple):
+        return Tuple([batch_space(part, n) for part in space])
+    from copy import deepcopy
+
+    return Tuple([deepcopy(space) for _ in range(n)])
+
+
+# -- writing -----------------------------------------------------------------------------------------------
+
+
+def allocate(space: Space[Any], n: int) -> Any:
+    """A batch of ``n`` rows to write into; arrays start at zero, rows without a fixed layout at None."""
+    fields = _fields(space)
+    if fields is not None:
+        return _container(space, {key: allocate(part, n) for key, part in fields.items()})
+    if isinstance(space, _ARRAYS):
+        return np.zeros((n, *space.shape), dtype=space.dtype)
+    return [None] * n
+
+
+def write_row(space: Space[Any], out: Any, row: int, value: Any) -> None:
+    """Copy one element into row ``row`` of a batch.
+
+    Args:
+        space: The space of one element.
+        out: A batch as ``allocate`` gives it.
+        row: Which row; also the sub-env that errors name.
+        value: The element. Its shape must be the space's (it is never broadcast) and its dtype of the same kind.
+
+    Raises:
+        InvalidObservation: The shape, dtype or structure is another than the space's.
+    """
+    if isinstance(out, np.ndarray):
+        if value.__class__ is np.ndarray and value.shape == space.shape and value.dtype == space.dtype:
+            out[row] = value
+        else:
+            out[row] = _element(space, value, row)
+    elif isinstance(out, list):
+        out[row] = copy_row(space, value, row)
+    else:
+        fields = _fields(space)
+        assert fields is not None
+        _check_structure(space, fields, value, f"sub-env {row}: expected an observation", InvalidObservation)
+        for key, part in fields.items():
+            write_row(part, out[key], row, value[key])
+
+
+def copy_row(space: Space[Any], value: Any, row: int = 0) -> Any:
+    """A copy of one element, in the space's dtypes, checked as ``write_row`` checks it."""
+    fields = _fields(space)
+    if fields is not None:
+        _check_structure(space, fields, value, f"sub-env {row}: expected an observation", InvalidObservation)
+        return _container(space, {key: copy_row(part, value[key], row) for key, part in fields.items()})
+    if isinstance(space, _ARRAYS):
+        element = _element(space, value, row)
+        return element[()] if element.ndim == 0 else element.copy()
+    if isinstance(space, Sequence) and not space.stack:
+        if not isinstance(value, (tuple, list)):
+            raise InvalidObservation(f"sub-env {row}: expected a sequence of {space!r}, got {value!r}")
+        return tuple(copy_row(space.feature_space, item, row) for item in value)
+    return snapshot_value(value)
+
+
+def concatenate(space: Space[Any], items: SequenceOf[Any], out: Any = None) -> Any:
+    """The batch of some elements, in fresh arrays.
+
+    Args:
+        space: The space of one element.
+        items: The elements.
+        out: A batch of ``len(items)`` rows to write into instead of fresh arrays.
+
+    Raises:
+        InvalidObservation: An item's shape, dtype or structure is another than the space's.
+    """
+    batch = allocate(space, len(items)) if out is None else out
+    for row, item in enumerate(items):
+        write_row(space, batch, row, item)
+    return batch
+
+
+def _element(leaf: Any, value: Any, row: int) -> NDArray[Any]:
+    """A value as an array of the leaf's dtype; InvalidObservation where that would change it."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # ragged
+        raise InvalidObservation(f"sub-env {row}: expected an observation of shape {leaf.shape}, got {error}") from None
+    if array.shape != leaf.shape:
+        raise InvalidObservation(
+            f"sub-env {row}: expected an observation of shape {leaf.shape}, got shape {array.shape}"
+        )
+    cast = _cast(array, leaf.dtype)
+    if cast is None:
+        raise InvalidObservation(
+            f"sub-env {row}: expected an observation of dtype {leaf.dtype}, "
+            f"got {array.dtype}, which does not convert without loss"
+        )
+    return cast
+
+
+def _cast(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """The array in another dtype of the same kind; None where the kinds differ or an integer does not fit."""
+    if array.dtype == dtype:
+        return array
+    if array.dtype.kind in "iu" and dtype.kind in "iu":
+        cast = array.astype(dtype)
+        return cast if np.array_equal(cast, array) else None
+    return array.astype(dtype) if np.can_cast(array.dtype, dtype, "same_kind") else None
+
+
+def _check_structure(space: Any, fields: dict[Any, Any], value: Any, where: str, error: type[Exception]) -> None:
+    if isinstance(space, Tuple):
+        if not isinstance(value, (tuple, list)) or len(value) != len(fields):
+            raise error(f"{where} that is a tuple of {len(fields)}, got {_describe(value)}")
+    elif not isinstance(value, dict) or value.keys() != fields.keys():
+        raise error(f"{where} that is a dict of {sorted(fields)}, got {_describe(value)}")
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"a dict of {sorted(map(str, value))}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+# -- whole batches -----------------------------------------------------------------------------------------
+
+
+def _references(array: Any) -> int:
+    return sys.getrefcount(array)
+
+
+#: What `_references` counts for an array that nothing but the call refers to, in this interpreter.
+_SOLE_REFERENCE = _references(np.empty(0))
+
+
+def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error: type[Exception] = ValueError) -> Any:
+    """A value as a batch of ``n`` elements in the space's dtypes; arrays that already fit are not copied.
+
+    Args:
+        space: The space of one element.
+        n: The expected number of rows.
+        value: Arrays, or what ``numpy.asarray`` takes, nested like the space.
+        what: What the error message calls it.
+        error: The exception to raise.
+
+    Raises:
+        ValueError: (or ``error``) A shape, dtype or structure is another than that of the batch.
+    """
+    fields = _fields(space)
+    if fields is not None:
+        _check_structure(space, fields, value, f"{what}: expected a batch", error)
+        parts = {key: as_batch(part, n, value[key], f"{what}[{key!r}]", error) for key, part in fields.items()}
+        return _container(space, parts)
+    if not isinstance(space, _ARRAYS):
+        if not isinstance(value, (tuple, list)) or len(value) != n:
+            raise error(f"{what}: expected a sequence of {n} elements (num_envs), got {_describe(value)}")
+        return list(value)
+    shape = (n, *space.shape)
+    try:
+        array = np.asarray(value)
+    except ValueError as ragged:
+        raise error(f"{what}: expected shape {shape}, got {ragged}") from None
+    if array.shape != shape:
+        raise error(f"{what}: expected shape {shape}, got shape {array.shape}")
+    cast = _cast(array, np.dtype(space.dtype))
+    if cast is None:
+        raise error(f"{what}: expected dtype {space.dtype}, got {array.dtype}, which does not convert without loss")
+    return cast
+
+
+def own_batch(space: Space[Any], n: int, value: Any, what: str, error: type[Exception] = ValueError) -> Any:
+    """As ``as_batch``, but the arrays belong to the caller alone: nothing else can write to them.
+
+    An array is copied unless this call holds the only reference to it.
+    """
+    sole = _references(value) <= _SOLE_REFERENCE + _CALL_REFERENCES
+    batch = as_batch(space, n, value, what, error)
+    if batch is value and sole and batch.__class__ is np.ndarray and batch.flags.owndata and batch.flags.writeable:
+        return batch
+    return copy_batch(batch)
+
+
+def _references_one_call_down(value: Any) -> int:
+    return _references(value)
+
+
+#: What one more call between the array and `_references` adds.
+_CALL_REFERENCES = _references_one_call_down(np.empty(0)) - _SOLE_REFERENCE
+
+
+def copy_batch(batch: Any) -> Any:
+    """A batch in fresh arrays."""
+    return _map_parts(lambda part: part.copy() if isinstance(part, np.ndarray) else snapshot_value(part), batch)
+
+
+def iterate(space: Space[Any], batch: Any, n: int | None = None) -> Iterator[Any]:
+    """The elements of a batch in order; their arrays are views of it.
+
+    Args:
+        space: The space of one element.
+        batch: The batch.
+        n: The number of elements; only needed for a container without parts, whose batch cannot tell.
+    """
+    fields = _fields(space)
+    if fields is None:
+        return iter(batch)
+    if not fields:
+        return iter([_container(space, {})] * (n or 0))
+    columns = [iterate(part, batch[key], n) for key, part in fields.items()]
+    if isinstance(space, Tuple):
+        return zip(*columns, strict=True)
+    return (dict(zip(fields, parts, strict=True)) for parts in zip(*columns, strict=True))
+
+
+def split(space: Space[Any], batch: Any, sizes: SequenceOf[int]) -> list[Any]:
+    """The batch cut into consecutive batches of the given sizes, as views.
+
+    Raises:
+        ValueError: The sizes do not add up to the length of the batch.
+    """
+    stops = np.cumsum([0, *sizes]).tolist()
+    fields = _fields(space)
+    if fields is not None:
+        columns = {key: split(part, batch[key], sizes) for key, part in fields.items()}
+        return [
+            _container(space, {key: column[piece] for key, column in columns.items()}) for piece in range(len(sizes))
+        ]
+    if stops[-1] != len(batch):
+        raise ValueError(f"split: expected sizes that add up to {len(batch)}, got {list(sizes)}")
+    return [batch[start:stop] for start, stop in zip(stops[:-1], stops[1:], strict=True)]
+
+
+def take(batch: Any, rows: NDArray[np.intp]) -> Any:
+    """The batch of some rows, in fresh arrays."""
+
+    def rows_of(part: Any) -> Any:
+        if isinstance(part, np.ndarray):
+            return part[rows]
+        return [snapshot_value(part[row]) for row in rows.tolist()]
+
+    return _map_parts(rows_of, batch)
+
+
+def put(batch: Any, rows: NDArray[np.intp], values: Any) -> None:
+    """Write a batch of ``len(rows)`` elements into some rows of another, in place."""
+    if isinstance(batch, np.ndarray):
+        batch[rows] = values
+    elif isinstance(batch, list):
+        for row, value in zip(rows.tolist(), values, strict=True):
+            batch[row] = snapshot_value(value)
+    else:
+        for key in batch if isinstance(batch, dict) else range(len(batch)):
+            put(batch[key], rows, values[key])
+
+
+def stack(space: Space[Any], rows: SequenceOf[Any]) -> Any:
+    """The batch of some elements in whatever shape and dtype they share, nested like the space.
+
+    For elements that a user's function has made, which may not keep to the space's dtype.
+    """
+    fields = _fields(space)
+    if fields is not None:
+        return _container(space, {key: stack(part, [row[key] for row in rows]) for key, part in fields.items()})
+    return np.stack([np.asarray(row) for row in rows]) if isinstance(space, _ARRAYS) else list(rows)
+
+
+def _map_parts(function: Callable[[Any], Any], batch: Any) -> Any:
+    """Call ``function`` on every array (or list of elements) of a batch; dicts and tuples are its containers."""
+    if isinstance(batch, dict):
+        return {key: _map_parts(function, part) for key, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(_map_parts(function, part) for part in batch)
+    return function(batch)

@@ -1,0 +1,151 @@
+"""What the verbs share: mistakes of the user, ``--set``, tables and JSON."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import math
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sekai.errors import SekaiError
+from sekai.registry.entry_points import EntryPoint, load_entry_point
+from sekai.registry.specs import EnvSpec
+
+if TYPE_CHECKING:
+    from sekai.vector import VecEnv
+
+# What make_vec and the rollout decide themselves.
+_NOT_SETTABLE = {"num_envs": "use --num-envs", "autoreset": "sub-envs are always reset when an episode ends"}
+
+
+class CommandError(Exception):
+    """A mistake of the user, to be told in one line."""
+
+
+@contextmanager
+def mistakes_of_the_user() -> Iterator[None]:
+    """Turn what a wrong id or a wrong argument raises into a ``CommandError``."""
+    try:
+        yield
+    except (SekaiError, ImportError, OSError, TypeError, ValueError) as error:
+        raise CommandError(str(error)) from error
+
+
+def positive_int(text: str) -> int:
+    """An argparse type: an integer of at least 1."""
+    return _int_from(1, text)
+
+
+def seed(text: str) -> int:
+    """An argparse type: an integer of at least 0."""
+    return _int_from(0, text)
+
+
+def _int_from(least: int, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise ArgumentTypeError(f"expected an integer of at least {least}, got {text!r}")
+    return value
+
+
+def add_settings(parser: ArgumentParser) -> None:
+    """Add the ``--set`` option."""
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="argument of the environment, repeatable; a Python literal (0.5, True, None, [1, 2]), else text",
+    )
+
+
+def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
+    """The arguments that ``--set`` gave.
+
+    Raises:
+        CommandError: One is not of the form key=value, or a key was given twice.
+    """
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise CommandError(f"--set: expected KEY=VALUE, got {pair!r}")
+        if key in settings:
+            raise CommandError(f"--set: {key!r} was given twice")
+        if key in _NOT_SETTABLE:
+            raise CommandError(f"--set: {key!r} cannot be set: {_NOT_SETTABLE[key]}")
+        try:
+            settings[key] = ast.literal_eval(text)
+        except (SyntaxError, TypeError, ValueError):
+            settings[key] = text
+    return settings
+
+
+def check_settings(spec: EnvSpec, entry_point: EntryPoint, settings: Mapping[str, Any]) -> None:
+    """Refuse arguments that the constructor does not take.
+
+    Raises:
+        CommandError: There is one; the message lists those it does take.
+    """
+    parameters = parameters_of(spec, entry_point)
+    if parameters is None or any(item.kind is item.VAR_KEYWORD for item in parameters):
+        return
+    names = [item.name for item in parameters if item.name not in _NOT_SETTABLE]
+    for key in settings:
+        if key not in (*names, "max_episode_steps"):
+            raise CommandError(
+                f"--set: {spec.id} has no argument {key!r}; it has: {', '.join(names) or 'none'}"
+            )
+
+
+def parameters_of(spec: EnvSpec, entry_point: EntryPoint) -> list[inspect.Parameter] | None:
+    """The parameters of an entry point; None for a callable that does not tell."""
+    function = load_entry_point(entry_point, f"environment {spec.id!r}")
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def policies_of(vec: VecEnv[Any, Any]) -> dict[str, Callable[[Any], Callable[[Any], Any]]]:
+    """The policies a market offers: each name with what builds the policy for a VecEnv."""
+    try:
+        offered = vec.get_attr("policies")[0]
+    # Through worker processes an unknown attribute is a VecEnvWorkerError.
+    except (AttributeError, SekaiError):
+        return {}
+    return dict(offered)
+
+
+def format_table(rows: Mapping[str, str]) -> str:
+    """Two columns: names and values."""
+    width = max(map(len, rows))
+    return "\n".join(f"{name:<{width}}  {value}".rstrip() for name, value in rows.items())
+
+
+def format_settings(settings: Mapping[str, Any]) -> str:
+    """Arguments as they would stand in a call."""
+    return ", ".join(f"{key}={value!r}" for key, value in settings.items()) or "-"
+
+
+def to_json(data: Any) -> str:
+    """One line of JSON; a number that is not finite becomes null, anything JSON lacks its repr."""
+    return json.dumps(_finite(data), allow_nan=False, default=repr)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, float) and not math.isfinite(data):
+        return None
+    if isinstance(data, Mapping):
+        return {str(key): _finite(value) for key, value in data.items()}
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return [_finite(value) for value in data]
+    return data

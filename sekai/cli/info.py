@@ -1,0 +1,147 @@
+"""``sekai info ENV_ID``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from sekai.cli.common import (
+    CommandError,
+    add_settings,
+    check_settings,
+    format_settings,
+    format_table,
+    mistakes_of_the_user,
+    parameters_of,
+    parse_settings,
+    policies_of,
+    to_json,
+)
+from sekai.registry import default_registry
+from sekai.registry.build import MODES, build_vec_env, choose_mode
+from sekai.registry.entry_points import EntryPoint, describe_entry_point
+from sekai.registry.specs import EnvSpec
+
+_DESCRIPTION = """\
+Show one environment: how it is registered, the arguments of its constructor with their defaults,
+its spaces, the modes it runs in and the policies it offers. One copy of it is built to see the
+spaces; where that takes arguments, give them with --set.
+"""
+
+_EPILOG = """\
+examples:
+  sekai info Trading-v0
+  sekai info Trading-v0 --set actions=weight --set lookback=8
+  sekai info Trading-v0 --json | python -m json.tool
+
+An id without a version means the highest version there is.
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb to the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "info",
+        help="show one environment",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("env_id", metavar="ENV_ID", help="id of the environment: [namespace/]Name[-vN]")
+    add_settings(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.set_defaults(verb=show_info)
+
+
+def show_info(args: argparse.Namespace) -> int:
+    """Print what is known of an environment."""
+    settings = parse_settings(args.settings)
+    with mistakes_of_the_user():
+        spec = default_registry.spec(args.env_id)
+        facts = _spec_facts(spec)
+        facts.update(_built_facts(spec, settings))
+    print(to_json(facts) if args.json else format_table(_as_rows(facts)))
+    return 0
+
+
+def _spec_facts(spec: EnvSpec) -> dict[str, Any]:
+    """What the registration says."""
+    return {
+        "id": spec.id,
+        "namespace": spec.namespace,
+        "name": spec.name,
+        "version": spec.version,
+        "entry_point": spec.entry_point and describe_entry_point(spec.entry_point),
+        "vector_entry_point": spec.vector_entry_point and describe_entry_point(spec.vector_entry_point),
+        "max_episode_steps": spec.max_episode_steps,
+        "reward_threshold": spec.reward_threshold,
+        "nondeterministic": spec.nondeterministic,
+        "kwargs": spec.kwargs,
+        "additional_wrappers": [
+            getattr(wrapper, "name", repr(wrapper)) for wrapper in spec.additional_wrappers
+        ],
+        "modes": [mode for mode in MODES if _runs_in(spec, mode)],
+        "parameters": {
+            name: _signature(spec, getattr(spec, name))
+            for name in ("entry_point", "vector_entry_point")
+            if getattr(spec, name) is not None
+        },
+    }
+
+
+def _runs_in(spec: EnvSpec, mode: str) -> bool:
+    try:
+        choose_mode(spec, mode)
+    except ValueError:
+        return False
+    return True
+
+
+def _signature(spec: EnvSpec, entry_point: EntryPoint) -> dict[str, str | None]:
+    """Each parameter with the repr of its default, None for one that has to be given."""
+    return {
+        str(item).partition(":")[0].partition("=")[0].strip(): (
+            None if item.default is item.empty else repr(item.default)
+        )
+        for item in parameters_of(spec, entry_point) or ()
+    }
+
+
+def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> dict[str, Any]:
+    """What one copy of the environment shows; only the reason where it cannot be built."""
+    mode = choose_mode(spec)
+    entry_point = spec.vector_entry_point if mode == "native" else spec.entry_point or spec.vector_entry_point
+    assert entry_point is not None
+    check_settings(spec, entry_point, settings)
+    try:
+        with mistakes_of_the_user():
+            vec = build_vec_env(spec, 1, mode, None, (), settings)
+    except CommandError as error:
+        return {"observation_space": None, "action_space": None, "policies": [], "not_built": str(error)}
+    try:
+        return {
+            "observation_space": repr(vec.observation_space),
+            "action_space": repr(vec.action_space),
+            "policies": ["random", *policies_of(vec)],
+            "not_built": None,
+        }
+    finally:
+        vec.close()
+
+
+def _as_rows(facts: dict[str, Any]) -> dict[str, str]:
+    rows = {name: _as_text(value) for name, value in facts.items() if name not in ("parameters", "not_built")}
+    for name, parameters in facts["parameters"].items():
+        arguments = (key if default is None else f"{key}={default}" for key, default in parameters.items())
+        rows[name] += f"({', '.join(arguments)})"
+    if facts["not_built"] is not None:
+        rows["not built"] = f"{facts['not_built']} (give arguments with --set)"
+    return rows
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return format_settings(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return "-" if value is None else str(value)

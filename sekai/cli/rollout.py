@@ -1,0 +1,144 @@
+"""Step a vector environment with a policy and keep account of every episode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from sekai.vector import VecEnv
+
+
+@dataclass
+class EpisodeLog:
+    """The episodes that have ended, in the order of the step and then of the sub-env.
+
+    Attributes:
+        num_envs: Number of sub-envs.
+        limit: How many episodes to keep at most; None for all.
+        count: How many have ended, those beyond the limit included.
+    """
+
+    num_envs: int
+    limit: int | None = None
+    count: int = 0
+    _ended: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+
+    def add(
+        self, rewards: NDArray[np.float64], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]
+    ) -> int:
+        """Take one step of every sub-env into account.
+
+        Args:
+            rewards: float64 (N,).
+            terminated: bool (N,).
+            truncated: bool (N,).
+
+        Returns:
+            How many episodes ended.
+        """
+        self._returns += rewards
+        self._lengths += 1
+        done = np.flatnonzero(terminated | truncated)
+        if len(done):
+            self._ended.append((self._returns[done], self._lengths[done], terminated[done], truncated[done]))
+            self._returns[done] = 0.0
+            self._lengths[done] = 0
+            self.count += len(done)
+        return len(done)
+
+    def summary(self) -> dict[str, Any]:
+        """Statistics of the episodes kept; NaN where there are too few of them."""
+        columns = [np.concatenate(parts)[: self.limit] for parts in zip(*self._ended, strict=True)]
+        returns, lengths, terminated, truncated = columns or [np.empty(0)] * 4
+        n = len(returns)
+        sd = float(returns.std(ddof=1)) if n > 1 else math.nan
+        return {
+            "episodes": n,
+            "return_mean": _mean(returns),
+            "return_sd": sd,
+            "return_standard_error": sd / math.sqrt(n) if n else math.nan,
+            "length_mean": _mean(lengths),
+            "terminated_share": _mean(terminated),
+            "truncated_share": _mean(truncated),
+        }
+
+
+def _mean(values: NDArray[Any]) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+@dataclass
+class Rollout:
+    """What came of a run.
+
+    Attributes:
+        log: The episodes.
+        steps: Steps of the whole vector.
+        first_step_seconds: Time in ``reset()`` and the first ``step()``, which may compile kernels.
+        step_seconds: Time in the later calls of ``step()``; neither the policy nor the account is in it.
+        interrupted: Whether Ctrl-C ended it.
+    """
+
+    log: EpisodeLog
+    steps: int = 0
+    first_step_seconds: float = math.nan
+    step_seconds: float = 0.0
+    interrupted: bool = False
+
+    @property
+    def env_steps_per_second(self) -> float:
+        """Steps of sub-envs per second of ``step()``, the first one left out; NaN with fewer than two."""
+        return (self.steps - 1) * self.log.num_envs / self.step_seconds if self.step_seconds else math.nan
+
+
+def roll_out(
+    vec: VecEnv[Any, Any],
+    policy: Callable[[Any], Any],
+    *,
+    seed: int | None,
+    steps: int | None,
+    episodes: int | None,
+    progress: Callable[[int], Any],
+) -> Rollout:
+    """Run a policy until enough steps are made or episodes have ended, or Ctrl-C.
+
+    Args:
+        vec: A VecEnv with autoreset on.
+        policy: From a batch of observations to a batch of actions.
+        seed: Of the first reset.
+        steps: Steps of the whole vector; None for no such end.
+        episodes: Episodes, of which exactly the first so many are kept; None for no such end.
+        progress: Called after each step with the steps, or else the episodes, that it added.
+    """
+    run = Rollout(EpisodeLog(vec.num_envs, limit=episodes))
+    try:
+        start = perf_counter()
+        observations = vec.reset(seed=seed).observations
+        setup = perf_counter() - start
+        while (steps is None or run.steps < steps) and (episodes is None or run.log.count < episodes):
+            actions = policy(observations)
+            start = perf_counter()
+            result = vec.step(actions)
+            elapsed = perf_counter() - start
+            if run.steps == 0:
+                run.first_step_seconds = setup + elapsed
+            else:
+                run.step_seconds += elapsed
+            run.steps += 1
+            ended = run.log.add(result.rewards, result.terminated, result.truncated)
+            observations = result.observations
+            progress(1 if episodes is None else ended)
+    except KeyboardInterrupt:
+        run.interrupted = True
+    return run

@@ -1,0 +1,199 @@
+"""``sekai run ENV_ID``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sekai.cli.common import (
+    CommandError,
+    add_settings,
+    check_settings,
+    format_settings,
+    format_table,
+    mistakes_of_the_user,
+    parse_settings,
+    policies_of,
+    positive_int,
+    seed,
+    to_json,
+)
+from sekai.cli.rollout import roll_out
+from sekai.registry import default_registry
+from sekai.registry.build import MODES, build_vec_env, choose_mode
+from sekai.seeding import make_seed_sequence
+
+if TYPE_CHECKING:
+    from sekai.vector import VecEnv
+
+_DEFAULT_NUM_ENVS = 1024
+_DEFAULT_STEPS = 1000
+
+_DESCRIPTION = """\
+Step many copies of an environment together with a policy, and print what came of it: how many
+episodes ended, mean and standard deviation of their returns, their length, how they ended, and
+the speed.
+"""
+
+_EPILOG = """\
+examples:
+  sekai run Trading-v0
+  sekai run Trading-v0 --policy momentum --episodes 5000 --seed 7
+  sekai run Trading-v0 --policy buy-and-hold --set lookback=8 --set transaction_cost=5e-4
+  sekai run Trading-v0 --num-envs 64 --mode sync --steps 200
+  sekai run Trading-v0 --set prices=closes.csv --json
+
+The statistics hold every episode that ended; one that is still going on at the end is left out.
+Where lengths differ, the first episodes to end (--episodes) are the short ones: prefer --steps
+with many steps for a mean over all of them.
+
+Speed is steps of single copies per second of step() alone, without the policy. The first step,
+which may compile the kernels, is left out of it.
+
+Ctrl-C ends the run and prints what was measured so far.
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb to the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "run",
+        help="step many copies of an environment and print statistics",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("env_id", metavar="ENV_ID", help="id of the environment: [namespace/]Name[-vN]")
+    parser.add_argument(
+        "--num-envs",
+        type=positive_int,
+        default=_DEFAULT_NUM_ENVS,
+        metavar="N",
+        help="number of copies (default: %(default)s)",
+    )
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument(
+        "--steps",
+        type=positive_int,
+        metavar="K",
+        help=f"end after K steps of every copy (default: {_DEFAULT_STEPS}, unless --episodes is given)",
+    )
+    end.add_argument(
+        "--episodes",
+        type=positive_int,
+        metavar="E",
+        help="end once E episodes have ended, and count exactly the first E",
+    )
+    parser.add_argument(
+        "--policy",
+        default="random",
+        metavar="NAME",
+        help="'random', or one that the environment offers (see sekai info ENV_ID; default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=seed, metavar="S", help="makes the run repeatable (default: none)")
+    add_settings(parser)
+    parser.add_argument(
+        "--mode", choices=MODES, help="how the copies are run (default: native where there is one, else sync)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.set_defaults(verb=run_env)
+
+
+def run_env(args: argparse.Namespace) -> int:
+    """Run the environment and print the statistics."""
+    settings = parse_settings(args.settings)
+    steps = _DEFAULT_STEPS if args.steps is None and args.episodes is None else args.steps
+    with mistakes_of_the_user():
+        spec = default_registry.spec(args.env_id)
+        mode = choose_mode(spec, args.mode)
+        entry_point = spec.vector_entry_point if mode == "native" else spec.entry_point
+        check_settings(spec, entry_point or spec.vector_entry_point or "", settings)
+        vec = build_vec_env(spec, args.num_envs, mode, None, (), settings)
+    try:
+        if not vec.autoreset:
+            raise CommandError(f"{spec.id} is registered with autoreset off, so its episodes would not go on")
+        policy = _choose_policy(vec, args.policy, args.seed)
+        with _progress_bar(steps, args.episodes) as progress:
+            run = roll_out(
+                vec, policy, seed=args.seed, steps=steps, episodes=args.episodes, progress=progress
+            )
+    finally:
+        vec.close()
+    report = {
+        "env": spec.id,
+        "mode": mode,
+        "policy": args.policy,
+        "seed": args.seed,
+        "settings": settings,
+        "num_envs": args.num_envs,
+        "steps": run.steps,
+        "env_steps": run.steps * args.num_envs,
+        **run.log.summary(),
+        "env_steps_per_second": run.env_steps_per_second,
+        "first_step_seconds": run.first_step_seconds,
+        "interrupted": run.interrupted,
+    }
+    print(to_json(report) if args.json else format_table(_as_rows(report)))
+    return 130 if run.interrupted else 0
+
+
+def _choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Callable[[Any], Any]:
+    """The policy of this name, built for the environment."""
+    offered = {**policies_of(vec), "random": partial(_random_policy, seed=seed)}
+    if name not in offered:
+        raise CommandError(f"--policy: expected one of {', '.join(sorted(offered))}, got {name!r}")
+    with mistakes_of_the_user():
+        return offered[name](vec)
+
+
+def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Callable[[Any], Any]:
+    space = vec.batch_action_space
+    if seed is not None:
+        # Not the seed itself: actions must not follow the numbers the environment draws.
+        space.seed(make_seed_sequence(seed, 1)[0])
+    return lambda observations: space.sample()
+
+
+@contextmanager
+def _progress_bar(steps: int | None, episodes: int | None) -> Iterator[Callable[[int], Any]]:
+    """What to call with every advance; it draws a bar if stderr is a terminal and tqdm is installed."""
+    if sys.stderr.isatty():
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            pass
+        else:
+            with tqdm(
+                total=steps if episodes is None else episodes,
+                unit="step" if episodes is None else "episode",
+                leave=False,
+            ) as bar:
+                yield bar.update
+            return
+    yield lambda advance: None
+
+
+def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:
+    steps = f"{report['steps']:,} ({report['env_steps']:,} env-steps)"
+    error = f"(standard error {report['return_standard_error']:.2g})"
+    return {
+        "env": report["env"],
+        "mode": report["mode"],
+        "policy": report["policy"],
+        "seed": "-" if report["seed"] is None else str(report["seed"]),
+        "settings": format_settings(report["settings"]),
+        "num_envs": f"{report['num_envs']:,}",
+        "steps": steps + (", interrupted" if report["interrupted"] else ""),
+        "episodes": f"{report['episodes']:,}",
+        "return, mean": f"{report['return_mean']:.6g} {error}",
+        "return, sd": f"{report['return_sd']:.6g}",
+        "length, mean": f"{report['length_mean']:.6g}",
+        "terminated": f"{report['terminated_share']:.1%}",
+        "truncated": f"{report['truncated_share']:.1%}",
+        "env-steps/s": f"{report['env_steps_per_second']:,.0f} "
+        f"(first step, which may compile, left out: {report['first_step_seconds']:.2f} s)",
+    }

@@ -1,0 +1,367 @@
+"""One environment, and the wrappers around it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from sekai.batching.infos import FINAL_OBSERVATION
+from sekai.delegation import FromInner
+from sekai.mirror import AsyncMirror
+from sekai.results import ResetResult, StepResult
+from sekai.seeding import np_random
+from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType, WActType, WObsType
+
+if TYPE_CHECKING:
+    from sekai.spaces import Space
+
+_EnvT = TypeVar("_EnvT", bound="Env[Any, Any]")
+
+
+class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
+    """Abstract base of one environment.
+
+    A subclass assigns ``observation_space`` and ``action_space`` and implements ``reset()``, which calls
+    ``self._set_rng(seed)`` first, and ``step()``. ``async_step()`` and ``async_reset()`` run these unless the
+    subclass overrides them too (the rule is ``AsyncMirror``'s).
+
+    Attributes:
+        observation_space: What ``reset()`` and ``step()`` return as observation is an element of it.
+        action_space: What ``step()`` takes is an element of it.
+        metadata: Anything that holds for every instance of the class.
+        spec: The registry's ``EnvSpec`` this env was made from, None without one.
+
+    Example:
+        >>> class Walk(Env[np.ndarray, int]):
+        ...     observation_space = Box(-np.inf, np.inf, (1,))
+        ...     action_space = Discrete(2)
+        ...
+        ...     def reset(self, *, seed=None, options=None):
+        ...         self._set_rng(seed)
+        ...         self.x = 0.0
+        ...         return ResetResult(np.float32([self.x]), {})
+        ...
+        ...     def step(self, action):
+        ...         self.x += self.rng.normal() + action
+        ...         return StepResult(np.float32([self.x]), -abs(self.x), abs(self.x) > 9, False, {})
+    """
+
+    observation_space: Space[ObsType]
+    action_space: Space[ActType]
+    metadata: dict[str, Any] = {}
+    spec: Any = None
+
+    _rng: np.random.Generator | None = None
+    _rng_seed: int | None = None
+
+    @abstractmethod
+    def step(self, action: ActType) -> StepResult[ObsType]:
+        """Advance the episode by one step.
+
+        Args:
+            action: An element of ``action_space``.
+        """
+
+    @abstractmethod
+    def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
+        """Begin a new episode.
+
+        Args:
+            seed: An integer starts a new random stream; None continues the one there is; a generator is
+                used as it is.
+            options: Whatever the environment documents.
+        """
+
+    if TYPE_CHECKING:  # AsyncMirror provides them; here are their types
+
+        async def async_step(self, action: ActType) -> StepResult[ObsType]:
+            """Async step; the default runs ``step()``."""
+
+        async def async_reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
+            """Async reset; the default runs ``reset()``."""
+
+    def close(self) -> None:  # noqa: B027 - nothing to release is the common case, not a missing override
+        """Release what the environment holds; the default does nothing."""
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator every random draw of this env comes from, made from OS entropy if never seeded."""
+        if self._rng is None:
+            self._set_rng(None)
+            assert self._rng is not None
+        return self._rng
+
+    @rng.setter
+    def rng(self, generator: np.random.Generator) -> None:
+        if not isinstance(generator, np.random.Generator):
+            raise TypeError(f"rng: expected a numpy.random.Generator, got {type(generator).__name__}")
+        self._set_rng(generator)
+
+    def _set_rng(self, seed: SeedType) -> int | None:
+        """Seed the env's random stream; called first in ``reset()``.
+
+        Args:
+            seed: An integer starts a new stream; None keeps the stream, creating one if there is none; a
+                generator becomes the rng itself.
+
+        Returns:
+            The seed in use, also kept in ``_rng_seed``; None for a stream that came as a generator.
+
+        Raises:
+            TypeError: The seed is neither an integer, a generator nor None.
+            ValueError: The seed is negative.
+        """
+        if seed is not None or self._rng is None:
+            self._rng, self._rng_seed = np_random(seed)
+        return self._rng_seed
+
+    @property
+    def unwrapped(self) -> Env[Any, Any]:
+        """The env inside all wrappers."""
+        return self
+
+    def has_attr(self, name: str) -> bool:
+        """Whether ``get_attr(name)`` finds something."""
+        return hasattr(self, name)
+
+    def get_attr(self, name: str) -> Any:
+        """The attribute ``name``.
+
+        Raises:
+            AttributeError: There is none.
+        """
+        return getattr(self, name)
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Change the attribute ``name``.
+
+        Raises:
+            AttributeError: There is none: a new attribute would have no effect.
+        """
+        if not _owns(self, name):
+            raise AttributeError(f"set_attr: {self} has no attribute {name!r} to change")
+        setattr(self, name, value)
+
+    def __enter__(self: _EnvT) -> _EnvT:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__ if self.spec is None else self.spec.id}>"
+
+
+def _owns(layer: Env[Any, Any], name: str) -> bool:
+    """Whether a layer has an attribute (or property, or slot) itself, rather than from the env it wraps."""
+    if name in layer.__dict__:
+        return True
+    for provider in type(layer).__mro__:
+        if name in provider.__dict__:
+            return not isinstance(provider.__dict__[name], FromInner)
+    return False
+
+
+class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActType]):
+    """Transparent wrapper around an env; base of everything that changes a part of one.
+
+    Every attribute the wrapper lacks is read from the env inside, private ones too. ``observation_space``,
+    ``action_space``, ``metadata`` and ``spec`` are the inner env's unless assigned; the random stream
+    always is. ``len(wrapper)`` counts the layers, the base env included, and iterating yields them from the
+    outside in.
+
+    Args:
+        env: The env to wrap, kept as ``.env``.
+
+    Raises:
+        TypeError: ``env`` is no ``Env``.
+    """
+
+    observation_space: Any = FromInner("env")
+    action_space: Any = FromInner("env")
+    metadata: Any = FromInner("env")
+    spec: Any = FromInner("env")
+    _rng: Any = FromInner("env")
+    _rng_seed: Any = FromInner("env")
+
+    def __init__(self, env: Env[ObsType, ActType]) -> None:
+        if not isinstance(env, Env):
+            raise TypeError(f"{type(self).__name__}: expected an Env to wrap, got {env!r}")
+        self.env: Env[Any, Any] = env
+
+    def step(self, action: WActType) -> StepResult[WObsType]:
+        """Step the inner env."""
+        return self.env.step(action)
+
+    def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[WObsType]:
+        """Reset the inner env."""
+        return self.env.reset(seed=seed, options=options)
+
+    async def async_step(self, action: WActType) -> StepResult[WObsType]:
+        """Step the inner env through its ``async_step()``."""
+        return await self.env.async_step(action)
+
+    async def async_reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[WObsType]:
+        """Reset the inner env through its ``async_reset()``."""
+        return await self.env.async_reset(seed=seed, options=options)
+
+    def close(self) -> None:
+        """Close the inner env."""
+        self.env.close()
+
+    def _set_rng(self, seed: SeedType) -> int | None:
+        return self.env._set_rng(seed)
+
+    @property
+    def unwrapped(self) -> Env[Any, Any]:
+        """The env inside all wrappers."""
+        return self.env.unwrapped
+
+    def has_attr(self, name: str) -> bool:
+        """Whether ``get_attr(name)`` finds something."""
+        holder = self._holder(name)
+        return isinstance(holder, Wrapper) or holder.has_attr(name)
+
+    def get_attr(self, name: str) -> Any:
+        """The attribute ``name`` of the outermost layer that has it itself.
+
+        Raises:
+            AttributeError: No layer has it.
+        """
+        holder = self._holder(name)
+        try:
+            return getattr(holder, name) if isinstance(holder, Wrapper) else holder.get_attr(name)
+        except AttributeError as error:
+            raise AttributeError(f"get_attr({name!r}) on {self}: {error}") from error
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Change the attribute ``name`` of the outermost layer that has it itself.
+
+        Raises:
+            AttributeError: No layer has it: a new attribute would have no effect.
+        """
+        holder = self._holder(name)
+        if isinstance(holder, Wrapper):
+            setattr(holder, name, value)
+            return
+        try:
+            holder.set_attr(name, value)
+        except AttributeError as error:
+            raise AttributeError(f"set_attr({name!r}) on {self}: {error}") from error
+
+    def _holder(self, name: str) -> Env[Any, Any]:
+        """The outermost wrapper that has ``name`` itself, else the base env, which may or may not have it."""
+        for layer in self:
+            if isinstance(layer, Wrapper) and _owns(layer, name):
+                return layer
+        return layer
+
+    def __getattr__(self, name: str) -> Any:
+        # Protocols (pickle, copy, NumPy) look for dunder names and must not find the inner env's; `env`
+        # itself is missing while a wrapper is being unpickled.
+        if name == "env" or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.env, name)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[Env[Any, Any]]:
+        layer: Env[Any, Any] = self
+        while isinstance(layer, Wrapper):
+            yield layer
+            layer = layer.env
+        yield layer
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.env}>"
+
+
+class ObservationWrapper(Wrapper[WObsType, ActType, ObsType, ActType], ABC, Generic[WObsType, ActType, ObsType]):
+    """Applies a transformation to every observation.
+
+    The terminal observation that an ``AutoReset`` inside puts into ``info["final_observation"]`` is
+    transformed too, via ``final_observation()``.
+    """
+
+    @abstractmethod
+    def observation(self, obs: ObsType) -> WObsType:
+        """The observation as this wrapper shows it."""
+
+    def final_observation(self, obs: ObsType) -> WObsType:
+        """Transform a terminal observation; the default runs ``observation()``.
+
+        Override it if ``observation()`` has side effects that terminal observations should not cause.
+        """
+        return self.observation(obs)
+
+    def step(self, action: ActType) -> StepResult[WObsType]:
+        """Step the inner env and transform what it observes."""
+        return self._transform_step(self.env.step(action))
+
+    def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[WObsType]:
+        """Reset the inner env and transform what it observes."""
+        return self._transform_reset(self.env.reset(seed=seed, options=options))
+
+    async def async_step(self, action: ActType) -> StepResult[WObsType]:
+        """``step()``, through the inner env's ``async_step()``."""
+        return self._transform_step(await self.env.async_step(action))
+
+    async def async_reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[WObsType]:
+        """``reset()``, through the inner env's ``async_reset()``."""
+        return self._transform_reset(await self.env.async_reset(seed=seed, options=options))
+
+    def _transform_step(self, result: StepResult[ObsType]) -> StepResult[WObsType]:
+        observation = self.observation(result.observation)
+        info: InfoDict = result.info
+        if FINAL_OBSERVATION in info:
+            info = {**info, FINAL_OBSERVATION: self.final_observation(info[FINAL_OBSERVATION])}
+        return StepResult(observation, result.reward, result.terminated, result.truncated, info)
+
+    def _transform_reset(self, result: ResetResult[ObsType]) -> ResetResult[WObsType]:
+        return ResetResult(self.observation(result.observation), result.info)
+
+
+class RewardWrapper(Wrapper[ObsType, ActType, ObsType, ActType], ABC, Generic[ObsType, ActType]):
+    """Applies a transformation to every reward."""
+
+    @abstractmethod
+    def reward(self, reward: float) -> float:
+        """The reward as this wrapper shows it."""
+
+    def step(self, action: ActType) -> StepResult[ObsType]:
+        """Step the inner env and transform its reward."""
+        return self._transform_step(self.env.step(action))
+
+    async def async_step(self, action: ActType) -> StepResult[ObsType]:
+        """``step()``, through the inner env's ``async_step()``."""
+        return self._transform_step(await self.env.async_step(action))
+
+    def _transform_step(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
+        reward = self.reward(result.reward)
+        return StepResult(result.observation, reward, result.terminated, result.truncated, result.info)
+
+
+class ActionWrapper(Wrapper[ObsType, WActType, ObsType, ActType], ABC, Generic[ObsType, WActType, ActType]):
+    """Applies a transformation to every action."""
+
+    @abstractmethod
+    def action(self, action: WActType) -> ActType:
+        """The action as the inner env takes it."""
+
+    def step(self, action: WActType) -> StepResult[ObsType]:
+        """Step the inner env with the transformed action."""
+        return self.env.step(self.action(action))
+
+    async def async_step(self, action: WActType) -> StepResult[ObsType]:
+        """``step()``, through the inner env's ``async_step()``."""
+        return await self.env.async_step(self.action(action))

@@ -1,0 +1,258 @@
+"""Normalising batches of observations and rewards: what the single-env and the vector wrappers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sekai.spaces import Box, Dict, MaskedBox, Space, Tuple
+from sekai.stats import ArrayStats, RunningMeanStd, StatsKind, make_stats
+
+
+class ObservationNormalizer:
+    """Running statistics of every ``Box`` leaf of a space, and the normalisation of batches by them.
+
+    A leaf is normalised to ``(x - mean) / sqrt(var + epsilon)``, number by number. Of a ``MaskedBox`` only
+    the occupied slots count, all slots sharing the statistics of one element, and empty slots keep the fill
+    value. Leaves of any other kind pass through as they are.
+
+    Args:
+        space: Space of one observation, nested as deep as it likes.
+        kind: "running" for statistics of everything seen, "ewm" for exponentially weighted ones.
+        halflife: Of "ewm": updates after which a batch counts half.
+        epsilon: Added to the variance.
+        clip: Normalised values are clipped to ``[-clip, clip]``; None for no clipping.
+
+    Attributes:
+        space: Space of one normalised observation: ``Box`` and ``MaskedBox`` leaves are unbounded, or
+            bounded by ``clip``, in float32, or in float64 where they were.
+        stats: The statistics, nested like the space; None for a leaf that passes through.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+
+    def __init__(
+        self,
+        space: Space[Any],
+        *,
+        kind: StatsKind = "running",
+        halflife: float = 1000.0,
+        epsilon: float = 1e-8,
+        clip: float | None = None,
+    ) -> None:
+        if not epsilon >= 0:
+            raise ValueError(f"normalization: expected an epsilon of at least 0, got {epsilon}")
+        if clip is not None and not clip > 0:
+            raise ValueError(f"normalization: expected a clip above 0 or None, got {clip}")
+        self.kind = kind
+        self.epsilon = epsilon
+        self.clip = clip
+        self._source = space
+        self.space: Space[Any] = _normalized_space(space, np.inf if clip is None else clip)
+        self.stats: Any = _map_leaves(lambda leaf: _leaf_stats(leaf, kind, halflife), space)
+
+    def update(self, batch: Any, rows: NDArray[np.bool_] | None = None) -> None:
+        """Take in a batch of observations.
+
+        Args:
+            batch: n observations, nested like the space, arrays with a leading axis of n.
+            rows: bool (n,), which of them count; None for all.
+        """
+        _map_leaves(lambda leaf, stats, values: _update(leaf, stats, values, rows), *self._trees(batch))
+
+    def normalize(self, batch: Any) -> Any:
+        """A batch of observations, normalised into new arrays by the statistics as they are.
+
+        Args:
+            batch: n observations, nested like the space, arrays with a leading axis of n. Leaves that pass
+                through are handed on, not copied.
+        """
+        return _map_leaves(self._normalize_leaf, *self._trees(batch))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The statistics as plain data: dicts, lists, strings, numbers and None, which ``json`` can write."""
+        return {
+            "kind": self.kind,
+            "stats": _map_leaves(lambda _, stats: stats and stats.state_dict(), self._source, self.stats),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore statistics saved by ``state_dict()``; on an error nothing has changed.
+
+        Raises:
+            ValueError: They are of another kind, shape or nesting.
+        """
+        if not isinstance(state, Mapping) or not {"kind", "stats"} <= state.keys():
+            raise ValueError(f"load_state_dict: expected the keys 'kind' and 'stats', got {state!r}")
+        if state["kind"] != self.kind:
+            raise ValueError(f"load_state_dict: expected statistics of kind {self.kind!r}, got {state['kind']!r}")
+        for stats in (deepcopy(self.stats), self.stats):  # a rehearsal first: all leaves or none
+            _load(self._source, stats, state["stats"], "stats")
+
+    def _trees(self, batch: Any) -> tuple[Space[Any], Any, Any]:
+        return self._source, self.stats, batch
+
+    def _normalize_leaf(self, leaf: Space[Any], stats: ArrayStats | None, values: Any) -> Any:
+        if stats is None:
+            return values
+        if isinstance(leaf, MaskedBox):
+            occupied = np.asarray(values["mask"]).astype(bool)
+            slots = np.asarray(values["values"])
+            normalized = np.full(slots.shape, leaf.fill_value, dtype=_float_dtype(leaf.dtype))
+            normalized[occupied] = self._scaled(slots[occupied], stats, normalized.dtype)
+            return {"values": normalized, "mask": np.array(values["mask"])}
+        return self._scaled(np.asarray(values), stats, _float_dtype(leaf.dtype))
+
+    def _scaled(self, values: NDArray[Any], stats: ArrayStats, dtype: DTypeLike) -> NDArray[Any]:
+        scaled = stats.normalize(values, self.epsilon, out=np.empty(values.shape, dtype))
+        return scaled if self.clip is None else np.clip(scaled, -self.clip, self.clip, out=scaled)
+
+
+class DiscountedReturn:
+    """The running discounted return of ``n`` envs, and rewards divided by its standard deviation.
+
+    The scheme of OpenAI baselines' ``VecNormalize``: every env's return is ``gamma`` times itself plus the
+    reward, starts at 0 with each episode, and all of them feed one variance.
+
+    Args:
+        n: Number of envs.
+        gamma: Discount factor in [0, 1].
+        epsilon: Added to the variance.
+
+    Attributes:
+        returns: float64 (n,), the discounted returns so far.
+        return_rms: Running statistics of the returns.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+
+    def __init__(self, n: int, gamma: float = 0.99, epsilon: float = 1e-8) -> None:
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"normalization: expected a gamma in [0, 1], got {gamma}")
+        if not epsilon >= 0:
+            raise ValueError(f"normalization: expected an epsilon of at least 0, got {epsilon}")
+        self.gamma = gamma
+        self.epsilon = epsilon
+        self.returns: NDArray[np.float64] = np.zeros(n)
+        self.return_rms = RunningMeanStd()
+
+    def update(self, rewards: NDArray[np.float64], live: NDArray[np.bool_] | None = None) -> None:
+        """Add one step's rewards to the returns, and the returns to the statistics.
+
+        Args:
+            rewards: float64 (n,).
+            live: bool (n,), which envs were stepped; None for all.
+        """
+        grown = self.returns * self.gamma + rewards
+        if live is None:
+            self.returns = grown
+            self.return_rms.update(grown)
+        else:
+            self.returns[live] = grown[live]
+            self.return_rms.update(grown[live])
+
+    def scale(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The rewards, float64 (n,), divided by the standard deviation of the returns."""
+        return np.asarray(rewards / np.sqrt(self.return_rms.var + self.epsilon))
+
+    def end(self, dones: NDArray[np.bool_]) -> None:
+        """Start the returns of the envs in ``dones``, bool (n,), again: their episode ended."""
+        self.returns[dones] = 0.0
+
+    def reset(self) -> None:
+        """Start all returns again; the statistics stay."""
+        self.returns[:] = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The statistics, without the returns under way, as plain data that ``json`` can write."""
+        return self.return_rms.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore statistics saved by ``state_dict()``, of any number of envs; the returns stay.
+
+        Raises:
+            ValueError: They are of another kind or shape.
+        """
+        self.return_rms.load_state_dict(state)
+
+
+def _map_leaves(function: Callable[..., Any], space: Space[Any], *trees: Any) -> Any:
+    """Call ``function(leaf_space, *leaves)`` at every leaf; results nested like the space."""
+    if isinstance(space, Dict):
+        return {
+            key: _map_leaves(function, inner, *(tree[key] for tree in trees)) for key, inner in space.spaces.items()
+        }
+    if isinstance(space, Tuple):
+        return tuple(_map_leaves(function, inner, *(tree[i] for tree in trees)) for i, inner in enumerate(space.spaces))
+    return function(space, *trees)
+
+
+def _float_dtype(dtype: Any) -> np.dtype[Any]:
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+def _normalized_space(space: Space[Any], bound: float) -> Space[Any]:
+    if isinstance(space, Dict):
+        return Dict({key: _normalized_space(inner, bound) for key, inner in space.spaces.items()})
+    if isinstance(space, Tuple):
+        return Tuple([_normalized_space(inner, bound) for inner in space.spaces])
+    if isinstance(space, Box):
+        return Box(-bound, bound, space.shape, _float_dtype(space.dtype))
+    if isinstance(space, MaskedBox):
+        return MaskedBox(
+            -bound,
+            bound,
+            space.shape,
+            max_size=space.max_size,
+            dtype=_float_dtype(space.dtype),
+            fill_value=space.fill_value.item(),
+            batch_shape=space.batch_shape,
+        )
+    return space
+
+
+def _leaf_stats(leaf: Space[Any], kind: StatsKind, halflife: float) -> ArrayStats | None:
+    if isinstance(leaf, (Box, MaskedBox)):
+        return make_stats(kind, leaf.shape, halflife)
+    return None
+
+
+def _update(leaf: Space[Any], stats: ArrayStats | None, values: Any, rows: NDArray[np.bool_] | None) -> None:
+    if stats is None:
+        return
+    if isinstance(leaf, MaskedBox):
+        counted = np.asarray(values["mask"]).astype(bool)
+        if rows is not None:
+            counted[~rows] = False
+        stats.update(np.asarray(values["values"])[counted])
+    else:
+        stats.update(values if rows is None else np.asarray(values)[rows])
+
+
+def _load(space: Space[Any], stats: Any, state: Any, where: str) -> None:
+    """Load nested states into nested statistics; ``where`` names the place in an error."""
+    if isinstance(space, Dict):
+        if not isinstance(state, Mapping) or state.keys() != space.spaces.keys():
+            expected = list(space.spaces)
+            raise ValueError(f"load_state_dict: {where}: expected the keys {expected}, got {state!r}")
+        for key, inner in space.spaces.items():
+            _load(inner, stats[key], state[key], f"{where}[{key!r}]")
+    elif isinstance(space, Tuple):
+        if not isinstance(state, (list, tuple)) or len(state) != len(space.spaces):
+            raise ValueError(f"load_state_dict: {where}: expected {len(space.spaces)} entries in a list, got {state!r}")
+        for i, inner in enumerate(space.spaces):
+            _load(inner, stats[i], state[i], f"{where}[{i}]")
+    elif stats is None:
+        if state is not None:
+            raise ValueError(f"load_state_dict: {where}: expected None (no statistics), got {state!r}")
+    else:
+        try:
+            stats.load_state_dict(state)
+        except ValueError as error:
+            raise ValueError(f"load_state_dict: {where}: {error}") from error

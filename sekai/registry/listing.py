@@ -1,0 +1,83 @@
+"""Specs in order, as text, and close to an id that is not among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sekai.errors import EnvNotFound
+from sekai.registry.entry_points import describe_entry_point
+from sekai.registry.plugins import GROUP
+from sekai.registry.specs import EnvSpec, parse_id
+
+_MOST_SUGGESTIONS = 3
+
+
+def id_order(spec: EnvSpec) -> tuple[str, str, int]:
+    """Sort key: no namespace first, no version before version 0."""
+    version = spec.version
+    return spec.namespace or "", spec.name, -1 if version is None else version
+
+
+def source_of(spec: EnvSpec) -> str:
+    """The entry points of a spec as text."""
+    parts = []
+    if spec.entry_point is not None:
+        parts.append(describe_entry_point(spec.entry_point))
+    if spec.vector_entry_point is not None:
+        parts.append(f"{describe_entry_point(spec.vector_entry_point)} (native)")
+    return ", ".join(parts)
+
+
+def versions_of(id: str, specs: Iterable[EnvSpec]) -> list[EnvSpec]:
+    """The specs that differ from an id in nothing but the version, oldest first."""
+    kin = parse_id(id)[:2]
+    return sorted((spec for spec in specs if (spec.namespace, spec.name) == kin), key=id_order)
+
+
+def not_found(
+    id: str, specs: Sequence[EnvSpec], namespaces: Sequence[str], failures: Sequence[str]
+) -> EnvNotFound:
+    """The error for an unknown id: what comes close, and what to do.
+
+    Args:
+        id: The id that was looked up.
+        specs: What is registered.
+        namespaces: The namespaces that have, or had, a loader.
+        failures: The plug-ins that failed to load.
+    """
+    versions = versions_of(id, specs)
+    suggestions = [spec.id for spec in versions] or _close_matches(id, specs)
+    return EnvNotFound(id, suggestions, " ".join(_remedies(id, specs, versions, namespaces, failures)))
+
+
+def _close_matches(id: str, specs: Sequence[EnvSpec]) -> list[str]:
+    """Ids whose name is nearly the same; namespace, version and case do not count."""
+    from difflib import get_close_matches
+
+    by_name: dict[str, list[str]] = {}
+    for spec in sorted(specs, key=id_order):
+        by_name.setdefault(spec.name.lower(), []).append(spec.id)
+    names = get_close_matches(parse_id(id)[1].lower(), by_name, n=_MOST_SUGGESTIONS)
+    return [match for name in names for match in by_name[name]][:_MOST_SUGGESTIONS]
+
+
+def _remedies(
+    id: str,
+    specs: Sequence[EnvSpec],
+    versions: Sequence[EnvSpec],
+    namespaces: Sequence[str],
+    failures: Sequence[str],
+) -> Iterable[str]:
+    namespace = parse_id(id)[0]
+    known = {spec.namespace for spec in specs} | set(namespaces)
+    if versions:
+        yield "These are the versions there are."
+    elif namespace is not None and namespace not in known:
+        others = ", ".join(sorted(repr(name) for name in known if name is not None)) or "none"
+        yield f"The namespace {namespace!r} is unknown (there are: {others})."
+    yield (
+        f"Import or install the package that registers it (installed ones are found through the entry-point "
+        f"group {GROUP!r}), or call sekai.register({id!r}, ...); `sekai list` shows what there is."
+    )
+    for failure in failures:
+        yield f"It may be missing because {failure}."

@@ -1,0 +1,369 @@
+"""Bounds of an array, element by element: what ``Box``, ``MaskedBox`` and ``MultiDiscrete`` are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from sekai.spaces.space import check_shape
+
+#: Arrays with more elements than this are written in a shortened form.
+_REPR_SIZE = 64
+
+
+class Bounds:
+    """A lower and an upper bound, both inclusive, for each element of an array; immutable.
+
+    A bound that repeats along an axis is stored once for that axis, so the bounds of a batch of a million
+    rows take the memory of one row. Use ``Bounds.parse`` to make one from a user's arguments.
+
+    Args:
+        shape: Shape of the bounded array.
+        dtype: Its dtype: bool, an integer or a float of at most 64 bits.
+        low: Lower bounds in ``dtype``, of a shape that broadcasts to ``shape``.
+        high: Upper bounds, likewise.
+        bounded_below: bool, where ``low`` is a bound that was asked for and not infinite.
+        bounded_above: bool, likewise for ``high``.
+
+    Attributes:
+        low: Read-only view of the lower bounds in full shape; ``high``, ``bounded_below`` and
+            ``bounded_above`` likewise.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        low: NDArray[Any],
+        high: NDArray[Any],
+        bounded_below: NDArray[np.bool_],
+        bounded_above: NDArray[np.bool_],
+    ) -> None:
+        self.shape, self.dtype = shape, dtype
+        self._stored = tuple(np.asarray(array) for array in (low, high, bounded_below, bounded_above))
+        for array in self._stored:
+            array.setflags(write=False)
+        self._low, self._high = self._stored[:2]
+        self.low, self.high, self.bounded_below, self.bounded_above = (
+            np.broadcast_to(array, shape) for array in self._stored
+        )
+
+    @classmethod
+    def parse(cls, low: Any, high: Any, shape: Any, dtype: DTypeLike, where: str) -> Bounds:
+        """Bounds from scalars or arrays, with every check on them.
+
+        Args:
+            low: A number or an array; ``-inf`` for no bound, also in the bounds of a signed integer.
+            high: A number or an array; ``inf`` for no bound, also in the bounds of an integer.
+            shape: The shape, or None to take it from the bounds: that of the arrays, ``(1,)`` for two
+                numbers.
+            dtype: The dtype.
+            where: What the error messages call the owner.
+
+        Raises:
+            TypeError: The dtype or a bound is not numeric.
+            ValueError: A bound is NaN, has the wrong shape or does not fit the dtype, or low exceeds high.
+        """
+        dtype = check_dtype(dtype, where)
+        low_array, high_array = _as_array(low, f"{where} low"), _as_array(high, f"{where} high")
+        if shape is not None:
+            shape = check_shape(shape, f"{where} shape")
+        else:
+            shape = _infer_shape(low, low_array, high, high_array, where)
+        for name, array in (("low", low_array), ("high", high_array)):
+            if array.ndim and array.shape != shape:
+                raise ValueError(
+                    f"{where} {name}: expected a number or shape {shape}, got shape {array.shape}"
+                )
+        low_array, below = _cast(compact(low_array), dtype, -1, f"{where} low")
+        high_array, above = _cast(compact(high_array), dtype, +1, f"{where} high")
+        crossed = low_array > high_array
+        if crossed.any():
+            at = np.argwhere(np.broadcast_to(crossed, shape))
+            index = tuple(at[0].tolist()) if len(at) else ()
+            got = f"{np.broadcast_to(low_array, shape)[index]} > {np.broadcast_to(high_array, shape)[index]}"
+            raise ValueError(f"{where}: expected low <= high everywhere, got {got} at index {index}")
+        return cls(shape, dtype, low_array, high_array, below, above)
+
+    def expand(self, lead: tuple[int, ...]) -> Bounds:
+        """The bounds of a batch: these, for arrays with axes ``lead`` in front."""
+        return Bounds(lead + self.shape, self.dtype, *self._stored)
+
+    def ravel(self) -> Bounds:
+        """The bounds of the raveled arrays."""
+        same = all(array.size == 1 for array in self._stored)
+        views = (self.low, self.high, self.bounded_below, self.bounded_above)
+        flat = [array.reshape(()) for array in self._stored] if same else [view.ravel() for view in views]
+        return Bounds((math.prod(self.shape),), self.dtype, *flat)
+
+    def widen(self, value: Any) -> Bounds:
+        """Bounds moved out where they have to be for ``value`` to be within them."""
+        low, high, below, above = self._stored
+        return Bounds(self.shape, self.dtype, np.minimum(low, value), np.maximum(high, value), below, above)
+
+    @staticmethod
+    def join(parts: Sequence[Bounds]) -> Bounds:
+        """The bounds of 1-D arrays put one after another, in the dtype that holds all of them."""
+        dtype = np.result_type(*(part.dtype for part in parts))
+        low, high = (
+            np.concatenate([getattr(part, side).astype(dtype) for part in parts]) for side in ("low", "high")
+        )
+        below = np.concatenate([part.bounded_below for part in parts])
+        above = np.concatenate([part.bounded_above for part in parts])
+        return Bounds(low.shape, dtype, low, high, below, above)
+
+    def contain(self, x: Any) -> bool:
+        """Whether ``x`` is an array of this shape, of a dtype that casts safely to this one, in bounds.
+
+        For shape ``()`` it may be a number as well.
+        """
+        if not isinstance(x, (np.ndarray, np.generic)):
+            return self.shape == () and self._contain_number(x)
+        if x.shape != self.shape or (x.dtype != self.dtype and not np.can_cast(x.dtype, self.dtype)):
+            return False
+        return bool(self.inside(x).all())
+
+    def inside(self, x: Any) -> Any:
+        """bool, shape of ``x``: which elements are in bounds; NaN never is. ``x`` may have leading axes."""
+        return (x >= self._low) & (x <= self._high)
+
+    def _contain_number(self, x: Any) -> bool:
+        kinds: tuple[type, ...] = {"b": (bool,), "f": (int, float)}.get(self.dtype.kind, (int,))
+        if not isinstance(x, kinds) or (isinstance(x, bool) and self.dtype.kind != "b"):
+            return False
+        return bool(self._low.item() <= x <= self._high.item())
+
+    def sample(self, rng: np.random.Generator, lead: tuple[int, ...] = ()) -> NDArray[Any]:
+        """Draw an array of shape ``(*lead, *shape)``.
+
+        Elements are uniform between two bounds; beside one bound the distance to it is exponential with mean
+        1; without bounds they are standard normal (rounded down to an integer, for integers).
+        """
+        shape = lead + self.shape
+        if self.dtype.kind == "f":
+            return self._sample_floats(rng, shape)
+        return self._sample_integers(rng, shape)
+
+    def _sample_floats(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+        half_low, half_span, low, high = self._float_plan
+        both, below, above, free = self._kinds
+        if both is not None:
+            # Half the bounds: the whole distance between two of them may exceed the largest float.
+            x = rng.random(shape)
+            x *= half_span
+            x += half_low
+            x *= 2.0
+        else:
+            x = np.empty(shape)
+        if below is not None:
+            np.copyto(x, low + rng.standard_exponential(shape), where=below)
+        if above is not None:
+            np.copyto(x, high - rng.standard_exponential(shape), where=above)
+        if free is not None:
+            np.copyto(x, rng.standard_normal(shape), where=free)
+        # Rounding may have led out by one unit. The bounds are exact in the dtype, so the cast cannot.
+        np.maximum(x, low, out=x)
+        np.minimum(x, high, out=x)
+        return x.astype(self.dtype, copy=False)
+
+    def _sample_integers(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+        both, below, above, free = self._kinds
+        low, high, room = self._integer_plan
+        if both is not None:
+            x = np.asarray(rng.integers(low, high, size=shape, dtype=self.dtype.type, endpoint=True))
+        else:
+            x = np.empty(shape, dtype=self.dtype)
+        if below is not None:
+            distance = np.minimum(_floor(rng.standard_exponential(shape)), room)
+            np.copyto(x, low + distance.astype(self.dtype), where=below)
+        if above is not None:
+            distance = np.minimum(_floor(rng.standard_exponential(shape)), room)
+            np.copyto(x, high - distance.astype(self.dtype), where=above)
+        if free is not None:
+            np.copyto(x, _floor(rng.standard_normal(shape)).astype(self.dtype), where=free)
+        return x
+
+    @cached_property
+    def _kinds(self) -> tuple[Any, Any, Any, Any]:
+        """Where elements are bounded on both sides, only below, only above, not at all; None for nowhere."""
+        _, _, below, above = self._stored
+        kinds = (below & above, below & ~above, ~below & above, ~(below | above))
+        return tuple(kind if kind.any() else None for kind in kinds)  # type: ignore[return-value]
+
+    @cached_property
+    def _float_plan(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Half of low, half the distance to high, and low and high cut to finite numbers; all float64.
+
+        The first two serve the elements that are bounded on both sides.
+        """
+        limits = np.finfo(self.dtype)
+        low = np.maximum(self._low.astype(np.float64), float(limits.min))
+        high = np.minimum(self._high.astype(np.float64), float(limits.max))
+        half_low = np.where(np.isinf(self._low), 0.0, low / 2)
+        half_high = np.where(np.isinf(self._high), 0.0, high / 2)
+        return half_low, half_high - half_low, low, high
+
+    @cached_property
+    def _integer_plan(self) -> tuple[Any, Any, Any]:
+        """Low, high, and the distance between them, cut at a million.
+
+        Low and high are Python ints where they are the same everywhere, which are faster to draw from.
+        """
+        low, high = self._low, self._high
+        if self.dtype.kind == "b":
+            room: Any = 1
+        else:
+            # Wraps to the true distance, which may not fit a signed integer.
+            distance = high.astype(np.uint64) - low.astype(np.uint64)
+            room = np.minimum(distance, 1_000_000).astype(np.int64)
+        if low.size == 1 and high.size == 1 and self._kinds[1] is None and self._kinds[2] is None:
+            return low.item(), high.item(), room
+        return low, high, room
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Bounds)
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and bool((self._low == other._low).all() and (self._high == other._high).all())
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickled in full shape, the views would become writable copies.
+        return Bounds, (self.shape, self.dtype, *self._stored)
+
+    def describe(self) -> tuple[str, str]:
+        """Low and high as Python source: one number when all elements share it."""
+        low, high = self._low, self._high
+        # An integer's missing bound reads as it was given.
+        if self.dtype.kind in "iu":
+            low = np.where(self._stored[2], low.astype(object), -np.inf)
+            high = np.where(self._stored[3], high.astype(object), np.inf)
+        return describe_array(low, self.shape, scalar=True), describe_array(high, self.shape, scalar=True)
+
+
+def check_dtype(dtype: DTypeLike, where: str) -> np.dtype[Any]:
+    """The dtype, once it is known to be bool, an integer or a float of at most 64 bits.
+
+    Raises:
+        TypeError: It is another.
+    """
+    try:
+        checked = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"{where} dtype: expected bool, an integer or a float dtype, got {dtype!r}") from None
+    if dtype is None or checked.kind not in "biuf" or checked.itemsize > 8:
+        got = "None" if dtype is None else checked
+        raise TypeError(f"{where} dtype: expected bool, an integer or a float of at most 64 bits, got {got}")
+    native: np.dtype[Any] = checked.newbyteorder("=")
+    return native
+
+
+def compact(array: NDArray[Any]) -> NDArray[Any]:
+    """``array`` with each axis along which it repeats (stride 0) cut to length 1."""
+    if 0 not in array.strides:
+        return array
+    pairs = zip(array.shape, array.strides, strict=True)
+    return array[tuple(slice(1) if stride == 0 and n > 1 else slice(None) for n, stride in pairs)]
+
+
+def describe_array(array: NDArray[Any], shape: tuple[int, ...], *, scalar: bool = False) -> str:
+    """A compact ``array`` broadcast to ``shape`` as Python source: a number if allowed, a list or a summary.
+
+    It evaluates back (with numpy's names in scope) unless more than 64 different entries make that
+    impractical.
+    """
+    if scalar and array.size == 0:
+        return "0"
+    if scalar and bool((array == array.flat[0]).all()):
+        return repr(array.flat[0].item() if isinstance(array.flat[0], np.generic) else array.flat[0])
+    full = np.broadcast_to(array, shape)
+    if full.size <= _REPR_SIZE:
+        return repr(full.tolist())
+    if array.size <= _REPR_SIZE:
+        return f"broadcast_to({array.tolist()}, {shape})"
+    return np.array2string(full, threshold=_REPR_SIZE, edgeitems=2, separator=", ").replace("\n", "")
+
+
+def _as_array(bound: ArrayLike, where: str) -> NDArray[Any]:
+    try:
+        # NumPy has no integer dtype for the largest Python ints, a float dtype may still hold them.
+        huge = isinstance(bound, int) and not -(2**63) <= bound < 2**64
+        array = np.asarray(float(bound) if huge else bound)  # type: ignore[arg-type]
+    except OverflowError:
+        raise ValueError(f"{where}: expected values that fit a dtype, got {bound!r}") from None
+    except ValueError:
+        raise TypeError(f"{where}: expected a number or an array of numbers, got {bound!r}") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{where}: expected a number or an array of numbers, got {bound!r}")
+    return array
+
+
+def _infer_shape(
+    low: Any, low_array: NDArray[Any], high: Any, high_array: NDArray[Any], where: str
+) -> tuple[int, ...]:
+    shapes = {
+        array.shape
+        for bound, array in ((low, low_array), (high, high_array))
+        if array.ndim or isinstance(bound, np.ndarray)
+    }
+    if len(shapes) > 1 and () in shapes:
+        shapes.remove(())
+    if len(shapes) > 1:
+        raise ValueError(
+            f"{where}: expected low and high of one shape, got {low_array.shape} and {high_array.shape}"
+        )
+    return shapes.pop() if shapes else (1,)
+
+
+def _cast(
+    bound: NDArray[Any], dtype: np.dtype[Any], side: int, where: str
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """One side's bounds in ``dtype``, and where they are finite; ``side`` is -1 for low, +1 for high."""
+    floating = bound.dtype.kind == "f"
+    if floating and np.isnan(bound).any():
+        raise ValueError(f"{where}: expected numbers, got NaN")
+    infinite = np.isinf(bound) if floating else np.zeros(bound.shape, dtype=np.bool_)
+    if (infinite & (bound == -side * np.inf)).any():
+        raise ValueError(f"{where}: expected no {-side * np.inf}, it would leave the space empty")
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            cast = bound.astype(dtype)
+        if (np.isinf(cast) & ~infinite).any():
+            raise ValueError(
+                f"{where}: expected values that fit {dtype}, got {bound[np.isinf(cast) & ~infinite][0]}"
+            )
+        return cast, ~infinite
+    least, most = _integer_limits(dtype)
+    if infinite.any() and (dtype.kind == "b" or (side < 0 and dtype.kind == "u")):
+        raise ValueError(f"{where}: {dtype} has no values without bound, got {side * np.inf}")
+    finite = bound[~infinite]
+    if floating:
+        # ``most + 1`` is a power of two and so exact as a float, which ``most`` itself need not be.
+        fits = (finite == np.floor(finite)) & (finite >= float(least)) & (finite < float(most + 1))
+        if not fits.all():
+            raise ValueError(f"{where}: expected whole numbers that fit {dtype}, got {finite[~fits][0]}")
+    elif finite.size and (int(finite.min()) < least or int(finite.max()) > most):
+        worst = finite.min() if int(finite.min()) < least else finite.max()
+        raise ValueError(f"{where}: expected values that fit {dtype}, got {worst}")
+    cast = np.full(bound.shape, least if side < 0 else most, dtype=dtype)
+    cast[~infinite] = finite
+    return cast, ~infinite
+
+
+def _integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    if dtype.kind == "b":
+        return 0, 1
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+def _floor(x: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.floor(x).astype(np.int64)

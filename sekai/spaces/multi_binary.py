@@ -1,0 +1,79 @@
+"""``MultiBinary``: arrays of zeros and ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.spaces.space import Space, check_count, check_mask, check_shape
+
+
+class MultiBinary(Space[NDArray[np.int8]]):
+    """int8 arrays of zeros and ones.
+
+    ``sample(mask)`` takes an int8 array of the shape: 0 and 1 fix an element to that value, 2 leaves it free.
+
+    ``contains(x)`` takes integer and bool arrays of the shape.
+
+    Args:
+        n: How many elements, for a 1-D array; or a shape. Every axis is at least 1.
+        seed: Seeds ``sample()``.
+
+    Attributes:
+        n: As given, an int or a tuple of ints.
+
+    Raises:
+        TypeError: ``n`` is neither an integer nor a sequence of them.
+        ValueError: An axis is below 1.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.int8]
+
+    def __init__(self, n: int | Iterable[int], seed: int | None = None) -> None:
+        shape: tuple[int, ...]
+        self.n: int | tuple[int, ...]
+        if isinstance(n, Iterable) and not (isinstance(n, np.ndarray) and n.ndim == 0):
+            self.n = shape = check_shape(n, "MultiBinary n")
+        else:
+            self.n = check_count(n, "MultiBinary n", 1)
+            shape = (self.n,)
+        if 0 in shape:
+            raise ValueError(f"MultiBinary n: expected every axis to be at least 1, got {shape}")
+        super().__init__(shape, np.int8, seed)
+
+    def sample(self, mask: NDArray[np.int8] | None = None) -> NDArray[np.int8]:
+        """Draw each element by itself, 0 and 1 equally likely where the mask leaves it free.
+
+        Raises:
+            TypeError: The mask is no int8 array.
+            ValueError: The mask is not of the shape or holds values other than 0, 1 and 2.
+        """
+        x = self.rng.integers(0, 2, size=self.shape, dtype=np.int8)
+        if mask is not None:
+            check_mask(mask, self.shape, 2, "MultiBinary.sample mask")
+            np.copyto(x, mask, where=mask != 2)
+        return x
+
+    def contains(self, x: Any) -> bool:
+        """Whether ``x`` is an integer or bool array of this shape with no other values than 0 and 1."""
+        return (
+            isinstance(x, np.ndarray)
+            and x.shape == self.shape
+            and x.dtype.kind in "iub"
+            and bool(((x == 0) | (x == 1)).all())
+        )
+
+    def to_jsonable(self, samples: Iterable[Any]) -> list[Any]:
+        """Nested lists of ints."""
+        return [np.asarray(sample, dtype=np.int8).tolist() for sample in samples]
+
+    def from_jsonable(self, samples: Iterable[Any]) -> list[NDArray[np.int8]]:
+        """The arrays that ``to_jsonable`` wrote."""
+        return [np.asarray(sample, dtype=np.int8) for sample in samples]
+
+    def __repr__(self) -> str:
+        return f"MultiBinary({self.n})"

@@ -1,0 +1,148 @@
+"""``MultiDiscrete``: arrays of integers, each from a range of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from sekai.spaces.bounds import Bounds, compact, describe_array
+from sekai.spaces.space import Space, check_mask
+
+
+class MultiDiscrete(Space[NDArray[Any]]):
+    """Integer arrays whose element at index i is one of ``start[i], ..., start[i] + nvec[i] - 1``.
+
+    ``sample(mask)`` takes tuples nested like the axes of ``nvec``, with an int8 array of shape ``(nvec[i],)``
+    for each element: 1 for a value that may be drawn, 0 for one that may not; zeros only give ``start[i]``.
+
+    ``contains(x)`` wants an integer array of this shape, of a dtype that casts safely to this one.
+
+    Args:
+        nvec: How many values each element may take, all at least 1; an array of any number of axes.
+        dtype: An integer dtype.
+        seed: Seeds ``sample()``.
+        start: The smallest value of each element, shape of ``nvec``; None for zeros.
+
+    Raises:
+        TypeError: ``nvec``, ``start`` or ``dtype`` is not of integers.
+        ValueError: An entry of ``nvec`` is below 1, ``start`` has another shape, or a value does not fit the
+            dtype.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __init__(
+        self,
+        nvec: ArrayLike,
+        dtype: DTypeLike = np.int64,
+        seed: int | None = None,
+        start: ArrayLike | None = None,
+    ) -> None:
+        counts = _integers(nvec, "MultiDiscrete nvec")
+        starts = _integers(
+            np.broadcast_to(0, counts.shape) if start is None else start, "MultiDiscrete start"
+        )
+        if starts.shape != counts.shape:
+            raise ValueError(
+                f"MultiDiscrete start: expected the shape of nvec {counts.shape}, got {starts.shape}"
+            )
+        if dtype is None or np.dtype(dtype).kind not in "iu":
+            raise TypeError(f"MultiDiscrete dtype: expected an integer dtype, got {dtype!r}")
+        small_counts, small_starts = compact(counts), compact(starts)
+        if (small_counts < 1).any():
+            raise ValueError(
+                f"MultiDiscrete nvec: expected at least 1 everywhere, got {int(small_counts.min())}"
+            )
+        with np.errstate(over="ignore"):
+            last = small_starts + (small_counts - 1)
+        if (last < small_starts).any():
+            raise ValueError("MultiDiscrete: expected start + nvec - 1 to fit int64")
+        self._nvec = small_counts.copy()
+        self.bounds = Bounds.parse(
+            starts, np.broadcast_to(last, counts.shape), counts.shape, dtype, "MultiDiscrete"
+        )
+        super().__init__(self.bounds.shape, self.bounds.dtype, seed)
+
+    @property
+    def nvec(self) -> NDArray[np.int64]:
+        """int64, read-only: how many values each element may take."""
+        return np.broadcast_to(self._nvec, self.shape)
+
+    @property
+    def start(self) -> NDArray[Any]:
+        """Read-only, in the dtype of the space: the smallest value of each element."""
+        return self.bounds.low
+
+    def sample(self, mask: Any = None) -> NDArray[Any]:
+        """Draw each element by itself, all values (or all that its mask allows) equally likely.
+
+        Raises:
+            TypeError: A mask is no int8 array, or the masks are not nested as tuples.
+            ValueError: A mask has the wrong shape or holds values other than 0 and 1.
+        """
+        if mask is None:
+            return self.bounds.sample(self.rng)
+        x: NDArray[Any] = self.start.copy()
+        nvec = self.nvec
+        for index in np.ndindex(*self.shape):
+            where = f"MultiDiscrete.sample mask of element {index}"
+            allowed = np.flatnonzero(check_mask(_at(mask, index, self.shape), (int(nvec[index]),), 1, where))
+            if len(allowed):
+                x[index] += self.rng.choice(allowed).astype(self.dtype)
+        return x
+
+    def contains(self, x: Any) -> bool:
+        """Whether ``x`` is an integer array of this shape with every element in its range."""
+        return isinstance(x, np.ndarray) and x.dtype.kind in "iu" and self.bounds.contain(x)
+
+    def to_jsonable(self, samples: Iterable[Any]) -> list[Any]:
+        """Nested lists of ints."""
+        return [np.asarray(sample).tolist() for sample in samples]
+
+    def from_jsonable(self, samples: Iterable[Any]) -> list[NDArray[Any]]:
+        """The arrays that ``to_jsonable`` wrote."""
+        return [np.asarray(sample, dtype=self.dtype).reshape(self.shape) for sample in samples]
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and isinstance(other, MultiDiscrete) and self.bounds == other.bounds
+
+    def __repr__(self) -> str:
+        text = describe_array(self._nvec, self.shape)
+        if self.dtype != np.int64:
+            text += f", dtype={self.dtype}"
+        if self.start.any():
+            text += f", start={describe_array(compact(self.start), self.shape)}"
+        return f"MultiDiscrete({text})"
+
+
+def _integers(values: ArrayLike, where: str) -> NDArray[np.int64]:
+    """``values`` as an int64 array that keeps the zero strides of a broadcast view."""
+    array = np.asarray(values)
+    if array.size == 0 and array.dtype.kind == "f":
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{where}: expected integers, got {values!r}")
+    small = compact(array)
+    if small.size and int(small.max()) > np.iinfo(np.int64).max:
+        raise ValueError(f"{where}: expected values that fit int64, got {int(small.max())}")
+    return np.broadcast_to(small.astype(np.int64), array.shape)
+
+
+def _at(mask: Any, index: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """The mask of one element, out of tuples nested like the axes."""
+    for axis, i in enumerate(index):
+        if not isinstance(mask, tuple):
+            raise TypeError(
+                f"MultiDiscrete.sample mask: expected tuples nested {len(shape)} deep, "
+                f"got {type(mask).__name__} at depth {axis}"
+            )
+        if len(mask) != shape[axis]:
+            raise ValueError(
+                f"MultiDiscrete.sample mask: expected {shape[axis]} entries at depth {axis}, got {len(mask)}"
+            )
+        mask = mask[i]
+    return mask

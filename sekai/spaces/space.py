@@ -1,0 +1,166 @@
+"""``Space``, the abstract base of every space, and the argument checks that spaces share."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sekai.seeding import check_seed, np_random
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Space(ABC, Generic[T_co]):
+    """A set of values, with a way to draw from it and to tell whether it holds a value.
+
+    Spaces compare equal by class and arguments; the state of their generator does not count. They can be
+    pickled and deep-copied, generator included.
+
+    Args:
+        shape: Shape of an element, None when an element is not one array.
+        dtype: Dtype of an element, None when an element is not one array.
+        seed: Seeds the generator that ``sample()`` draws from; None leaves it to the operating system.
+
+    Attributes:
+        shape: As given, a tuple of ints.
+        dtype: As given, a ``numpy.dtype``.
+    """
+
+    shape: tuple[int, ...] | None
+    dtype: np.dtype[Any] | None
+
+    def __init__(
+        self, shape: Iterable[int] | None = None, dtype: DTypeLike | None = None, seed: Any = None
+    ) -> None:
+        self.shape = None if shape is None else check_shape(shape, type(self).__name__)
+        self.dtype = None if dtype is None else np.dtype(dtype)
+        self._rng: np.random.Generator | None = None
+        if seed is not None:
+            self.seed(seed)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator that ``sample()`` draws from, made from system entropy when never seeded."""
+        if self._rng is None:
+            self._rng, _ = np_random()
+        return self._rng
+
+    def seed(self, seed: Any = None) -> Any:
+        """Start the generator afresh.
+
+        Args:
+            seed: An integer of at least 0, or None for one from the operating system. A container also takes
+                the structure of seeds that it returns.
+
+        Returns:
+            The seed used, which makes the same samples when it is passed in again: an int, or for a container
+            the seeds of its parts.
+
+        Raises:
+            TypeError: The seed is no integer.
+            ValueError: The seed is negative.
+        """
+        checked = None if seed is None else check_seed(seed, f"{type(self).__name__}.seed")
+        self._rng, used = np_random(checked)
+        return used
+
+    @abstractmethod
+    def sample(self, mask: Any = None) -> T_co:
+        """Draw an element at random.
+
+        Args:
+            mask: Restricts what is drawn, in the form that the class describes.
+
+        Raises:
+            TypeError: The mask has another type or dtype than the class describes.
+            ValueError: The mask has another shape or other values, or the space takes none.
+        """
+
+    @abstractmethod
+    def contains(self, x: Any) -> bool:
+        """Whether ``x`` is an element of the space."""
+
+    def __contains__(self, x: Any) -> bool:
+        return self.contains(x)
+
+    def to_jsonable(self, samples: Iterable[Any]) -> list[Any]:
+        """Elements as plain data that ``json.dumps`` takes, one entry per element."""
+        return list(samples)
+
+    def from_jsonable(self, samples: Iterable[Any]) -> list[Any]:
+        """The elements that ``to_jsonable`` wrote."""
+        return list(samples)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(self) is type(other)
+            and isinstance(other, Space)
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+        )
+
+    # A space changes with every sample that it draws.
+    __hash__ = None  # type: ignore[assignment]
+
+
+def check_count(value: Any, where: str, minimum: int) -> int:
+    """``value`` as a plain int of at least ``minimum``.
+
+    Raises:
+        TypeError: It is no integer, or a bool.
+        ValueError: It is below ``minimum``.
+    """
+    count = check_integer(value, where)
+    if count < minimum:
+        raise ValueError(f"{where}: expected an integer of at least {minimum}, got {count}")
+    return count
+
+
+def check_integer(value: Any, where: str) -> int:
+    """``value`` as a plain int.
+
+    Raises:
+        TypeError: It is no integer, or a bool.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{where}: expected an integer, got {value!r} of type {type(value).__name__}")
+
+
+def check_shape(shape: Any, where: str) -> tuple[int, ...]:
+    """``shape`` as a tuple of plain ints.
+
+    Raises:
+        TypeError: It is not an iterable of integers.
+        ValueError: An axis is negative.
+    """
+    if not isinstance(shape, Iterable) or isinstance(shape, (str, bytes)):
+        raise TypeError(f"{where}: expected a shape, a tuple of integers, got {shape!r}")
+    return tuple(check_count(axis, f"{where}: axis {i} of the shape", 0) for i, axis in enumerate(shape))
+
+
+def check_mask(mask: Any, shape: tuple[int, ...], highest: int, where: str) -> NDArray[np.int8]:
+    """``mask`` itself, once it is known to be an int8 array of ``shape`` with values 0 to ``highest``.
+
+    Raises:
+        TypeError: It is no array, or of another dtype.
+        ValueError: It has another shape or other values.
+    """
+    if not isinstance(mask, np.ndarray):
+        raise TypeError(f"{where}: expected an int8 array of shape {shape}, got {type(mask).__name__}")
+    if mask.dtype != np.int8:
+        raise TypeError(f"{where}: expected dtype int8, got {mask.dtype}")
+    if mask.shape != shape:
+        raise ValueError(f"{where}: expected shape {shape}, got {mask.shape}")
+    if ((mask < 0) | (mask > highest)).any():
+        allowed = " or ".join(", ".join(map(str, range(highest + 1))).rsplit(", ", 1))
+        raise ValueError(f"{where}: expected values {allowed}, got {np.unique(mask).tolist()}")
+    return mask

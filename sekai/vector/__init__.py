@@ -1,0 +1,41 @@
+"""Vector environments: the contract, the backends and the wrappers."""
+
+from sekai.batching.infos import InfoList, stack_infos
+from sekai.results import VecResetResult, VecStepResult
+from sekai.vector.aio import AsyncVecEnv
+from sekai.vector.attributes import shared
+from sekai.vector.base import VecEnv
+from sekai.vector.native import NativeVecEnv
+from sekai.vector.sync import SyncVecEnv
+from sekai.vector.wrappers import (
+    VecActionWrapper,
+    VecNormalizeObservation,
+    VecNormalizeReward,
+    VecObservationWrapper,
+    VecRecordEpisodeStatistics,
+    VecRewardWrapper,
+    VecTransformObservation,
+    VecTransformReward,
+    VecWrapper,
+)
+
+__all__ = [
+    "AsyncVecEnv",
+    "InfoList",
+    "NativeVecEnv",
+    "SyncVecEnv",
+    "VecActionWrapper",
+    "VecEnv",
+    "VecNormalizeObservation",
+    "VecNormalizeReward",
+    "VecObservationWrapper",
+    "VecRecordEpisodeStatistics",
+    "VecResetResult",
+    "VecRewardWrapper",
+    "VecStepResult",
+    "VecTransformObservation",
+    "VecTransformReward",
+    "VecWrapper",
+    "shared",
+    "stack_infos",
+]

@@ -1,0 +1,108 @@
+"""Reading and changing attributes of an object that stands for every sub-env, as a native environment does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+_F = TypeVar("_F", bound="Callable[..., Any] | property")
+
+_MARK = "_sekai_shared"
+
+
+def shared(member: _F) -> _F:
+    """Mark a method (or property getter) of a NativeVecEnv as shared by every sub-env.
+
+    ``get_attr()`` / ``call()`` then give its value to every sub-env as it is, instead of splitting an array with a
+    leading ``num_envs`` axis, which would mistake e.g. a schedule of n_steps rows for per-env values whenever
+    ``n_steps == num_envs``.
+
+    Example:
+        >>> class MyVecEnv(NativeVecEnv):
+        ...     @shared
+        ...     def schedule(self) -> np.ndarray:  # (n_steps, 1), the same for every sub-env
+        ...         ...
+        ...
+        ...     @property
+        ...     @shared
+        ...     def tick_sizes(self) -> np.ndarray: ...
+    """
+    setattr(member.fget if isinstance(member, property) else member, _MARK, True)
+    return member
+
+
+def _is_shared(owner: Any, name: str) -> bool:
+    for provider in type(owner).__mro__:
+        if name in provider.__dict__:
+            member = provider.__dict__[name]
+            # property, functools.cached_property, staticmethod and classmethod keep the function under these names
+            for holder in ("fget", "func", "__func__"):
+                member = getattr(member, holder, None) or member
+            return getattr(member, _MARK, False) is True
+    return False
+
+
+def read_shared_object(
+    owner: Any,
+    name: str,
+    num_envs: int,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    call: bool = False,
+) -> list[Any]:
+    """One value per sub-env of an attribute or method of ``owner``.
+
+    An array with a leading ``num_envs`` axis is split, into copies; anything else is repeated, and so is everything
+    that a member marked with ``@shared`` gives.
+
+    Args:
+        owner: The object.
+        name: The attribute or method.
+        num_envs: The number of sub-envs.
+        args: What a method is called with.
+        kwargs: What a method is called with.
+        call: Whether to call what is callable.
+
+    Raises:
+        AttributeError: There is no such name.
+        TypeError: There are arguments, but the attribute is not callable.
+    """
+    value = getattr(owner, name)
+    if call and callable(value):
+        value = value(*args, **(kwargs or {}))
+    elif call and (args or kwargs):
+        raise TypeError(f"call({name!r}): {type(owner).__name__}.{name} is no method, but arguments were given")
+    if isinstance(value, np.ndarray) and value.ndim and len(value) == num_envs and not _is_shared(owner, name):
+        return [value[row] for row in range(num_envs)] if value.ndim == 1 else [row.copy() for row in value]
+    return [value] * num_envs
+
+
+def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -> None:
+    """Change an existing attribute of ``owner``.
+
+    Per-env values, a list or what goes into an attribute that is an array with a leading axis of the sub-envs, are
+    stored as one array of that attribute's dtype where they convert to it without loss.
+
+    Args:
+        owner: The object.
+        name: The attribute.
+        values: What the caller gave: a list of per-env values, or one value for all.
+        spread: The same as one value per sub-env.
+
+    Raises:
+        AttributeError: There is no such name, since a new attribute would have no effect on the simulation.
+    """
+    if not hasattr(owner, name):
+        raise AttributeError(
+            f"set_attr: {type(owner).__name__} has no attribute {name!r}; a new one would have no effect"
+        )
+    current = getattr(owner, name)
+    per_env = isinstance(current, np.ndarray) and current.ndim > 0 and len(current) == len(spread)
+    if isinstance(values, list) or (per_env and not _is_shared(owner, name)):
+        values = np.array(spread)
+        if per_env and np.can_cast(values.dtype, current.dtype, "same_kind"):
+            values = values.astype(current.dtype)
+    setattr(owner, name, values)

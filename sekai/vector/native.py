@@ -1,0 +1,257 @@
+"""NativeVecEnv: every sub-env at once, as arrays."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching import inputs, layout
+from sekai.batching.episodes import EndedBatch, MaskEpisodes
+from sekai.batching.infos import ELAPSED_STEPS, InfoList, snapshot_columns
+from sekai.errors import InvalidObservation
+from sekai.results import VecResetResult, VecStepResult
+from sekai.seeding import np_random
+from sekai.spaces import Space
+from sekai.types import ActType, InfoArrays, ObsType, SeedType
+from sekai.vector.base import VecEnv
+
+
+class NativeVecEnv(VecEnv[ObsType, ActType]):
+    """Base class for environments that simulate every sub-env at once with array operations.
+
+    A native vector env keeps the state of all N sub-envs in arrays with a leading ``num_envs`` axis and advances
+    them together. Subclasses implement:
+
+    - ``_reset_envs(indices, options)``: (re)initialise the sub-envs in ``indices``;
+    - ``_observe()``: the batched observation of all sub-envs;
+    - ``_step(actions)``: advance every sub-env;
+    - optionally ``_reset_infos(indices)``: info arrays for freshly reset sub-envs.
+
+    The base class provides seeding (one ``numpy.random.Generator``, ``self.rng``, shared by all sub-envs), per-env
+    options, same-step autoreset, freezing without autoreset, snapshots of everything returned, lazy per-env info
+    dicts, ``ResetRequired`` from a ``step()`` before the first ``reset()``, and an optional time limit.
+
+    With ``autoreset=False``, ``_step()`` still advances every sub-env: it is passed a frozen sub-env's last action
+    again, and ``self.frozen`` tells which sub-envs are frozen. A simulation that would read past its data, or that
+    should keep a finished sub-env's state (e.g. for ``get_attr``), must leave those sub-envs as they are.
+
+    Because all sub-envs share one generator, a native env is not draw-for-draw identical to the same env under
+    SyncVecEnv; it is identical in distribution, and exactly identical whenever the dynamics are deterministic given
+    the options. ``reset(seed=...)`` takes what every VecEnv takes: an int seeds the generator; a list of
+    ``num_envs`` seeds is combined into one seed, where a None entry contributes a draw from the current stream (so
+    a list of only None continues it, like ``seed=None``); a Generator raises TypeError.
+
+    ``get_attr(name)`` / ``call(name)`` read attributes and methods of this object: an array with a leading
+    ``num_envs`` axis is split per env, anything else is repeated for every env, and so is everything a method or
+    property marked with ``@shared`` returns. ``set_attr(name, values)`` changes an existing attribute (a list of
+    ``num_envs`` values is stored as one array) and raises AttributeError for a name this object does not have.
+
+    Args:
+        num_envs: The number N of sub-envs, at least 1.
+        observation_space: The space of one sub-env's observations.
+        action_space: The space of one sub-env's actions.
+        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        max_episode_steps: Truncate every sub-env after this many steps, its infos carrying ``elapsed_steps``, as
+            ``TimeLimit`` does; None for no limit.
+        autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
+            index; None passes none.
+
+    Raises:
+        TypeError: ``num_envs`` or ``max_episode_steps`` is no integer, or a space is no Space.
+        ValueError: ``num_envs`` or ``max_episode_steps`` is below 1.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        observation_space: Space[ObsType],
+        action_space: Space[ActType],
+        *,
+        autoreset: bool = True,
+        max_episode_steps: int | None = None,
+        autoreset_options: inputs.AutoresetOptions = None,
+    ) -> None:
+        self.num_envs = inputs.check_count(num_envs, "num_envs")
+        for name, space in (("observation_space", observation_space), ("action_space", action_space)):
+            if not isinstance(space, Space):
+                raise TypeError(f"{name}: expected a sekai Space, got {type(space).__name__}")
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.autoreset = bool(autoreset)
+        self._autoreset_options = inputs.check_autoreset_options(autoreset_options)
+        self._clock = Clock(self.num_envs, max_episode_steps)
+        self._episodes = MaskEpisodes(observation_space, self.num_envs, self.autoreset)
+        self._last_actions: Any = None
+        self._rng: np.random.Generator | None = None
+
+    # -- what a subclass writes ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _reset_envs(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> None:
+        """(Re)initialise some sub-envs.
+
+        Args:
+            indices: intp (k,), the sub-envs to reset.
+            options: One options dict (or None) per index.
+        """
+
+    @abstractmethod
+    def _observe(self) -> Any:
+        """The batched observation of all sub-envs; may be live state, which is copied."""
+
+    @abstractmethod
+    def _step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], InfoArrays]:
+        """Advance every sub-env.
+
+        Args:
+            actions: The batch of actions, in the dtypes of the action space; not to be written to.
+
+        Returns:
+            ``(rewards, terminated, truncated, infos)``: three arrays (num_envs,), and info arrays with a leading
+            ``num_envs`` axis. They may be live state, which is copied; an info array that owns its data and is
+            marked read-only is taken without a copy.
+        """
+
+    def _reset_infos(self, indices: NDArray[np.intp]) -> InfoArrays:
+        """Info arrays of freshly reset sub-envs, with a leading axis of ``len(indices)``; the default has none."""
+        return {}
+
+    # -- the contract --------------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step all environments with a batch of actions (see ``VecEnv.step``)."""
+        self._require_reset()
+        actions = self._actions(actions)
+        rewards, terminated, truncated, columns = self._outputs(self._step(actions))
+        self._clock.tick(self._episodes.frozen, truncated, columns)
+        ended = self._episodes.freeze_step(rewards, terminated, truncated)
+        reset = self._reset_ended(ended) if self.autoreset and ended.size else None
+        infos = self._episodes.infos(columns, ended, reset)
+        observations = self._observations()
+        self._episodes.freeze_observations(observations, ended)
+        return VecStepResult(observations, rewards, terminated, truncated, infos)
+
+    def reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset all environments (see ``VecEnv.reset``)."""
+        self._require_open("reset()")
+        every_options = inputs.spread_options(options, self.num_envs)
+        seed_sequence = inputs.merge_seeds(seed, self.num_envs, lambda: self.rng)
+        self._has_reset = False
+        if seed_sequence is not None:
+            self._rng = np.random.default_rng(seed_sequence)
+        everyone = np.arange(self.num_envs)
+        self._episodes.begin()
+        columns = self._restart(everyone, every_options)
+        observations = self._observations()
+        self._has_reset = True
+        return VecResetResult(observations, InfoList(self.num_envs, columns))
+
+    def close(self) -> None:
+        """Mark the environment as closed; closing again does nothing."""
+        self._closed = True
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator shared by all sub-envs (created from OS entropy if unseeded)."""
+        if self._rng is None:
+            self._rng, _ = np_random()
+        return self._rng
+
+    @property
+    def elapsed_steps(self) -> NDArray[np.int64]:
+        """int64 (num_envs,), a copy: the steps each sub-env has taken in its episode, limit or not."""
+        return np.array(self._clock.elapsed)
+
+    @property
+    def frozen(self) -> NDArray[np.bool_]:
+        """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
+        return np.array(self._episodes.frozen)
+
+    # -- the parts of a step -------------------------------------------------------------------------------
+
+    def _actions(self, actions: Any) -> Any:
+        """The actions as the kernel takes them, a frozen sub-env's being the one it acted with last."""
+        actions = inputs.check_actions(self.action_space, self.num_envs, actions)
+        if not self.autoreset:
+            frozen = self._episodes.frozen
+            if frozen.any():
+                actions = inputs.hold_actions(actions, self._last_actions, frozen)
+                self._last_actions = actions
+            else:
+                self._last_actions = layout.copy_batch(actions)
+        return actions
+
+    def _outputs(
+        self, outputs: tuple[Any, Any, Any, InfoArrays]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, NDArray[Any]]]:
+        """Snapshots of what ``_step()`` returned."""
+        where = f"{type(self).__name__}._step()"
+        rewards, terminated, truncated, columns = outputs
+        return (
+            self._column(rewards, np.float64, f"{where}: rewards"),
+            self._column(terminated, np.bool_, f"{where}: terminated"),
+            self._column(truncated, np.bool_, f"{where}: truncated"),
+            snapshot_columns(columns, self.num_envs, where),
+        )
+
+    def _column(self, values: Any, dtype: Any, where: str) -> NDArray[Any]:
+        column = np.array(values, dtype=dtype)
+        if column.shape != (self.num_envs,):
+            raise ValueError(f"{where}: expected shape ({self.num_envs},) (num_envs), got {column.shape}")
+        return column
+
+    def _observations(self) -> Any:
+        """A snapshot of the batch of observations."""
+        where = f"{type(self).__name__}._observe()"
+        return layout.own_batch(self.observation_space, self.num_envs, self._observe(), where, InvalidObservation)
+
+    def _reset_ended(self, ended: NDArray[np.intp]) -> EndedBatch:
+        """Autoreset: keep the terminal observations of the sub-envs that ended, then reset them."""
+        where = f"{type(self).__name__}._observe()"
+        terminal = layout.as_batch(self.observation_space, self.num_envs, self._observe(), where, InvalidObservation)
+        final_observations = layout.take(terminal, ended)
+        options = [inputs.autoreset_option(self._autoreset_options, row) for row in ended.tolist()]
+        return EndedBatch(self.observation_space, final_observations, self._restart(ended, options))
+
+    def _restart(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> dict[str, NDArray[Any]]:
+        """Reset some sub-envs; snapshots of their reset infos."""
+        self._has_reset = False  # until the reset is through: a failed one leaves sub-envs between two episodes
+        self._clock.restart(indices)
+        self._reset_envs(indices, options)
+        where = f"{type(self).__name__}._reset_infos()"
+        columns = snapshot_columns(self._reset_infos(indices), len(indices), where)
+        self._has_reset = True
+        return columns
+
+
+class Clock:
+    """The steps of each sub-env's episode, and the time limit on them.
+
+    Attributes:
+        elapsed: int64 (num_envs,).
+    """
+
+    def __init__(self, num_envs: int, limit: int | None) -> None:
+        """Start at 0; ``limit`` is the number of steps after which an episode is truncated, None for no limit."""
+        self.elapsed = np.zeros(num_envs, dtype=np.int64)
+        self._limit = None if limit is None else inputs.check_count(limit, "max_episode_steps")
+
+    def restart(self, indices: NDArray[np.intp]) -> None:
+        """New episodes of some sub-envs."""
+        self.elapsed[indices] = 0
+
+    def tick(self, frozen: NDArray[np.bool_], truncated: NDArray[np.bool_], columns: dict[str, NDArray[Any]]) -> None:
+        """Count a step of the sub-envs that are not frozen, and apply the limit to flags and infos in place."""
+        self.elapsed += ~frozen
+        if self._limit is not None:
+            truncated |= self.elapsed >= self._limit
+            columns[ELAPSED_STEPS] = self.elapsed.copy()

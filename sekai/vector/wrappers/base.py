@@ -1,0 +1,255 @@
+"""VecWrapper and its three kinds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching import layout
+from sekai.batching.episodes import HeldRows
+from sekai.batching.infos import FINAL_OBSERVATION, InfoList
+from sekai.delegation import FromInner
+from sekai.results import VecResetResult, VecStepResult
+from sekai.spaces import Space
+from sekai.types import ActType, InfoDict, ObsType, SeedType, WActType, WObsType
+from sekai.vector.base import VecEnv
+
+
+class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActType]):
+    """Transparent wrapper around a VecEnv.
+
+    Like ``Wrapper``, ``observation_space`` / ``action_space`` delegate to the wrapped VecEnv unless assigned
+    (always the single-env spaces), and so does every public attribute the wrapper lacks. Both the sync and async
+    APIs are delegated, so wrapping an AsyncVecEnv keeps ``await vec.async_step(...)`` concurrent. ``get_attr()``,
+    ``set_attr()`` and ``call()`` reach the sub-envs.
+
+    Attributes:
+        venv: The VecEnv inside.
+    """
+
+    num_envs: Any = FromInner("venv")
+    observation_space: Any = FromInner("venv")
+    action_space: Any = FromInner("venv")
+    autoreset: Any = FromInner("venv")
+    metadata: Any = FromInner("venv")
+    spec: Any = FromInner("venv")
+
+    def __init__(self, venv: VecEnv[ObsType, ActType]) -> None:
+        """Wrap ``venv``; TypeError if it is no VecEnv."""
+        if not isinstance(venv, VecEnv):
+            raise TypeError(f"{type(self).__name__}: expected a VecEnv, got {type(venv).__name__}")
+        self.venv: VecEnv[Any, Any] = venv
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step the wrapped VecEnv."""
+        return self.venv.step(actions)
+
+    def reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset the wrapped VecEnv."""
+        return self.venv.reset(seed=seed, options=options)
+
+    async def async_step(self, actions: Any) -> VecStepResult[Any]:
+        """Step the wrapped VecEnv through its ``async_step()``."""
+        return await self.venv.async_step(actions)
+
+    async def async_reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset the wrapped VecEnv through its ``async_reset()``."""
+        return await self.venv.async_reset(seed=seed, options=options)
+
+    def close(self) -> None:
+        """Close the wrapped VecEnv."""
+        self.venv.close()
+
+    def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method (or read an attribute) on each sub-environment."""
+        return self.venv.call(method, *args, **kwargs)
+
+    def get_attr(self, name: str) -> list[Any]:
+        """Get an attribute from each sub-environment."""
+        return self.venv.get_attr(name)
+
+    def set_attr(self, name: str, values: list[Any] | Any) -> None:
+        """Set an attribute on each sub-environment."""
+        self.venv.set_attr(name, values)
+
+    @property
+    def batch_observation_space(self) -> Space[Any]:
+        """The space of a batched observation, with a leading ``num_envs`` axis."""
+        if self.observation_space is self.venv.observation_space:
+            return self.venv.batch_observation_space
+        return super().batch_observation_space
+
+    @property
+    def batch_action_space(self) -> Space[Any]:
+        """The space of a batched action, with a leading ``num_envs`` axis."""
+        if self.action_space is self.venv.action_space:
+            return self.venv.batch_action_space
+        return super().batch_action_space
+
+    @property
+    def frozen(self) -> NDArray[np.bool_]:
+        """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
+        return self.venv.frozen
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close()`` has been called."""
+        return self.venv.closed
+
+    @property
+    def unwrapped(self) -> VecEnv[Any, Any]:
+        """The vector environment inside all vector wrappers."""
+        return self.venv.unwrapped
+
+    def _frozen_before(self) -> NDArray[np.bool_] | None:
+        """The sub-envs that the next step will only repeat; None where autoreset leaves none."""
+        return None if self.venv.autoreset else self.venv.frozen
+
+    def __getattr__(self, name: str) -> Any:
+        # Private and dunder names are looked up by pickle, copy and NumPy, and `venv` itself is missing meanwhile.
+        if name == "venv" or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.venv, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.venv!r}>"
+
+
+class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC, Generic[WObsType, ActType, ObsType]):
+    """Applies a transformation to every batch of observations.
+
+    Terminal observations that autoreset stores in ``infos[i]["final_observation"]`` are transformed too, via
+    ``final_observation()``, so value bootstrapping sees the same representation as the policy. A frozen sub-env
+    goes on showing its final observation as it was transformed when the episode ended.
+    """
+
+    #: bool (num_envs,), the rows of the batch at hand that only repeat what was shown before; None for none.
+    _repeated: NDArray[np.bool_] | None = None
+    _held: HeldRows | None = None
+
+    @abstractmethod
+    def observation(self, obs: Any) -> Any:
+        """Transform a batch of observations, arrays of shape (N, *obs_shape)."""
+
+    def final_observation(self, obs: Any) -> Any:
+        """Transform one sub-env's terminal observation (from autoreset infos).
+
+        The default runs ``observation()`` on a batch of one. Override it if your transform is not valid for a
+        single-row batch or has side effects (e.g. updating running statistics) that terminal observations should
+        not cause.
+        """
+        batch = layout.concatenate(self.venv.observation_space, [obs])
+        return next(layout.iterate(self.observation_space, self.observation(batch), 1))
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step the wrapped VecEnv and transform what it observes."""
+        frozen = self._frozen_before()
+        return self._transform_step(self.venv.step(actions), frozen)
+
+    def reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset the wrapped VecEnv and transform what it observes."""
+        return self._transform_reset(self.venv.reset(seed=seed, options=options))
+
+    async def async_step(self, actions: Any) -> VecStepResult[Any]:
+        """``step()``, through the wrapped VecEnv's ``async_step()``."""
+        frozen = self._frozen_before()
+        return self._transform_step(await self.venv.async_step(actions), frozen)
+
+    async def async_reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """``reset()``, through the wrapped VecEnv's ``async_reset()``."""
+        return self._transform_reset(await self.venv.async_reset(seed=seed, options=options))
+
+    def _transform_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+        self._transform_finals(result.infos)
+        self._repeated = frozen
+        observations = self.observation(result.observations)
+        self._repeated = None
+        if frozen is not None:
+            if self._held is None:
+                self._held = HeldRows()
+            self._held.show(observations, frozen)
+            self._held.hold(observations, np.flatnonzero(self.venv.frozen & ~frozen))
+        return VecStepResult(observations, result.rewards, result.terminated, result.truncated, result.infos)
+
+    def _transform_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
+        return VecResetResult(self.observation(result.observations), result.infos)
+
+    def _transform_finals(self, infos: list[InfoDict]) -> None:
+        if isinstance(infos, InfoList):
+            if infos.has_final_observations:
+                batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
+                infos.replace_final_observations(self.observation_space, batch)
+            return
+        for info in infos:
+            if FINAL_OBSERVATION in info:
+                info[FINAL_OBSERVATION] = self.final_observation(info[FINAL_OBSERVATION])
+
+    def _final_observations(self, batch: Any, n: int) -> Any:
+        """Transform a batch of ``n`` terminal observations, row by row; for transforms that can do better."""
+        rows = [self.final_observation(row) for row in layout.iterate(self.venv.observation_space, batch, n)]
+        return layout.stack(self.observation_space, rows)
+
+
+class VecRewardWrapper(VecWrapper[ObsType, ActType, ObsType, ActType], ABC, Generic[ObsType, ActType]):
+    """Applies a transformation to every batch of rewards; the reward of a frozen sub-env stays 0."""
+
+    @abstractmethod
+    def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Transform a batch of rewards, float64 (N,)."""
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step the wrapped VecEnv and transform its rewards."""
+        frozen = self._frozen_before()
+        return self._transform_step(self.venv.step(actions), frozen)
+
+    async def async_step(self, actions: Any) -> VecStepResult[Any]:
+        """``step()``, through the wrapped VecEnv's ``async_step()``."""
+        frozen = self._frozen_before()
+        return self._transform_step(await self.venv.async_step(actions), frozen)
+
+    def _transform_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+        rewards = np.array(self.reward(result.rewards), dtype=np.float64)
+        if rewards.shape != (self.num_envs,):
+            raise ValueError(f"{type(self).__name__}.reward(): expected shape ({self.num_envs},), got {rewards.shape}")
+        if frozen is not None:
+            rewards[frozen] = 0.0
+        return VecStepResult(result.observations, rewards, result.terminated, result.truncated, result.infos)
+
+
+class VecActionWrapper(VecWrapper[ObsType, WActType, ObsType, ActType], ABC, Generic[ObsType, WActType, ActType]):
+    """Applies a transformation to every batch of actions."""
+
+    @abstractmethod
+    def action(self, actions: Any) -> Any:
+        """The batch of actions as the wrapped VecEnv takes it."""
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step the wrapped VecEnv with the transformed actions."""
+        return self.venv.step(self.action(actions))
+
+    async def async_step(self, actions: Any) -> VecStepResult[Any]:
+        """``step()``, through the wrapped VecEnv's ``async_step()``."""
+        return await self.venv.async_step(self.action(actions))

@@ -1,0 +1,166 @@
+"""Normalising the observations and the rewards of a VecEnv."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching import layout
+from sekai.normalization import DiscountedReturn, ObservationNormalizer
+from sekai.results import VecResetResult, VecStepResult
+from sekai.stats import RunningMeanStd, StatsKind
+from sekai.types import ActType, ObsType, SeedType
+from sekai.vector.base import VecEnv
+from sekai.vector.wrappers.base import VecObservationWrapper, VecWrapper
+
+
+class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
+    """Normalises observations with running statistics shared across all sub-envs.
+
+    The vectorised counterpart of ``NormalizeObservation``, with the same options: any observation space (Box leaves
+    normalised, MaskedBox leaves over occupied slots only, other leaves passed through), ``stats="running"`` or
+    ``"ewm"`` (the halflife counts vector steps), and optional clipping. ``infos[i]["final_observation"]`` from
+    autoreset is normalised too, with the current statistics but without updating them. Reset observations count,
+    those of frozen sub-envs do not.
+
+    Args:
+        venv: The VecEnv to wrap.
+        epsilon: Added to the variance before its square root divides.
+        stats: "running" for mean and variance of everything seen, "ewm" for exponentially weighted ones.
+        halflife: Vector steps after which an observation counts half ("ewm" only).
+        clip: Normalised values are clipped to [-clip, clip]; None for no clipping.
+
+    Attributes:
+        update_running_mean: Set it to False to freeze the statistics.
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv[Any, ActType],
+        epsilon: float = 1e-08,
+        *,
+        stats: StatsKind = "running",
+        halflife: float = 1000.0,
+        clip: float | None = None,
+    ) -> None:
+        super().__init__(venv)
+        self._normalizer = ObservationNormalizer(
+            venv.observation_space, kind=stats, halflife=halflife, epsilon=epsilon, clip=clip
+        )
+        self.observation_space = self._normalizer.space
+        self.update_running_mean = True
+
+    def observation(self, obs: Any) -> Any:
+        """Update the statistics with a batch of observations, unless they are frozen, and normalise it."""
+        if self.update_running_mean:
+            self._normalizer.update(obs, None if self._repeated is None else ~self._repeated)
+        return self._normalizer.normalize(obs)
+
+    def final_observation(self, obs: Any) -> Any:
+        """Normalise one terminal observation, without updating the statistics."""
+        batch = layout.concatenate(self.venv.observation_space, [obs])
+        return next(layout.iterate(self.observation_space, self._normalizer.normalize(batch), 1))
+
+    def _final_observations(self, batch: Any, n: int) -> Any:
+        return self._normalizer.normalize(batch)
+
+    @property
+    def obs_rms(self) -> Any:
+        """The running statistics (nested like the observation space)."""
+        return self._normalizer.stats
+
+    def state_dict(self) -> Any:
+        """The normalisation statistics as plain data."""
+        return self._normalizer.state_dict()
+
+    def load_state_dict(self, state: Any) -> None:
+        """Restore statistics saved by ``state_dict()``, of any number of sub-envs.
+
+        Raises:
+            ValueError: They are of another shape or kind.
+        """
+        self._normalizer.load_state_dict(state)
+
+
+class VecNormalizeReward(VecWrapper[ObsType, ActType, ObsType, ActType]):
+    """Scales rewards by the running std of each sub-env's discounted return.
+
+    The vectorised counterpart of ``NormalizeReward`` (OpenAI baselines' VecNormalize reward scaling). Returns are
+    reset per sub-env when its episode ends. Frozen sub-envs do not count, and their reward stays 0.
+
+    Args:
+        venv: The VecEnv to wrap.
+        gamma: The discount of the return.
+        epsilon: Added to the variance before its square root divides.
+
+    Attributes:
+        update_running_mean: Set it to False to freeze the statistics.
+    """
+
+    def __init__(self, venv: VecEnv[ObsType, ActType], gamma: float = 0.99, epsilon: float = 1e-08) -> None:
+        super().__init__(venv)
+        self._returns = DiscountedReturn(self.num_envs, gamma, epsilon)
+        self.update_running_mean = True
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step the wrapped VecEnv and scale its rewards."""
+        frozen = self._frozen_before()
+        return self._scale(self.venv.step(actions), frozen)
+
+    async def async_step(self, actions: Any) -> VecStepResult[Any]:
+        """``step()``, through the wrapped VecEnv's ``async_step()``."""
+        frozen = self._frozen_before()
+        return self._scale(await self.venv.async_step(actions), frozen)
+
+    def reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset the wrapped VecEnv and begin every return again; the statistics are kept."""
+        result = self.venv.reset(seed=seed, options=options)
+        self._returns.reset()
+        return result
+
+    async def async_reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """``reset()``, through the wrapped VecEnv's ``async_reset()``."""
+        result = await self.venv.async_reset(seed=seed, options=options)
+        self._returns.reset()
+        return result
+
+    @property
+    def return_rms(self) -> RunningMeanStd:
+        """The running statistics of the discounted returns."""
+        return self._returns.return_rms
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """float64 (num_envs,), a copy: the discounted return of each sub-env's episode so far."""
+        return np.array(self._returns.returns)
+
+    def state_dict(self) -> Any:
+        """The normalisation statistics as plain data."""
+        return self._returns.state_dict()
+
+    def load_state_dict(self, state: Any) -> None:
+        """Restore statistics saved by ``state_dict()``, of any number of sub-envs.
+
+        Raises:
+            ValueError: They are of another shape or kind.
+        """
+        self._returns.load_state_dict(state)
+
+    def _scale(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+        if self.update_running_mean:
+            self._returns.update(result.rewards, None if frozen is None else ~frozen)
+        rewards = self._returns.scale(result.rewards)
+        self._returns.end(result.dones)
+        return VecStepResult(result.observations, rewards, result.terminated, result.truncated, result.infos)

@@ -1,0 +1,65 @@
+"""Transforms of a VecEnv by a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.spaces import Space
+from sekai.types import ActType, ObsType
+from sekai.vector.base import VecEnv
+from sekai.vector.wrappers.base import VecObservationWrapper, VecRewardWrapper
+
+
+class VecTransformObservation(VecObservationWrapper[Any, ActType, Any]):
+    """Applies ``func`` to every batch of observations.
+
+    Args:
+        venv: The VecEnv to wrap.
+        func: Takes and returns a batch of observations, arrays of shape (N, *obs_shape); it also sees terminal
+            observations, as batches of one.
+        new_observation_space: The space of one transformed observation; None where it stays as it is.
+
+    Example:
+        >>> vec = VecTransformObservation(vec, lambda obs: obs / 255.0)
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv[Any, ActType],
+        func: Callable[[Any], Any],
+        new_observation_space: Space[Any] | None = None,
+    ) -> None:
+        super().__init__(venv)
+        self.func = func
+        if new_observation_space is not None:
+            self.observation_space = new_observation_space
+
+    def observation(self, obs: Any) -> Any:
+        """Apply ``func``."""
+        return self.func(obs)
+
+
+class VecTransformReward(VecRewardWrapper[ObsType, ActType]):
+    """Applies ``func`` to every batch of rewards (an (N,) float64 array).
+
+    Args:
+        venv: The VecEnv to wrap.
+        func: Takes and returns float64 (N,).
+
+    Example:
+        >>> vec = VecTransformReward(vec, np.sign)
+    """
+
+    def __init__(
+        self, venv: VecEnv[ObsType, ActType], func: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ) -> None:
+        super().__init__(venv)
+        self.func = func
+
+    def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Apply ``func``."""
+        return self.func(rewards)

@@ -1,0 +1,72 @@
+"""Cut episodes off after a number of steps."""
+
+from __future__ import annotations
+
+from typing import Generic
+
+import numpy as np
+
+from sekai.batching.episodes import resets_itself
+from sekai.batching.infos import ELAPSED_STEPS
+from sekai.env import Env, Wrapper
+from sekai.results import ResetResult, StepResult
+from sekai.types import ActType, ObsType, OptionsType, SeedType
+
+
+class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, ActType]):
+    """Truncates every episode at its ``max_episode_steps``-th step.
+
+    The info of every step carries ``"elapsed_steps"``, the steps of the episode so far, in place of any key
+    of that name the env has. ``truncated`` is set beside ``terminated`` when both happen in one step.
+
+    Args:
+        env: The env to wrap.
+        max_episode_steps: The limit, at least 1.
+
+    Attributes:
+        max_episode_steps: The limit.
+        elapsed_steps: Steps of the current episode so far.
+
+    Raises:
+        ValueError: The limit is no integer of at least 1.
+    """
+
+    def __init__(self, env: Env[ObsType, ActType], max_episode_steps: int) -> None:
+        super().__init__(env)
+        is_integer = isinstance(max_episode_steps, (int, np.integer)) and max_episode_steps is not True
+        if not is_integer or max_episode_steps < 1:
+            raise ValueError(
+                f"TimeLimit: expected max_episode_steps to be an integer of at least 1, "
+                f"got {max_episode_steps!r}"
+            )
+        self.max_episode_steps = int(max_episode_steps)
+        self.elapsed_steps = 0
+
+    def step(self, action: ActType) -> StepResult[ObsType]:
+        """Step the env, truncated at the limit."""
+        return self._count(self.env.step(action))
+
+    def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
+        """Reset the env and the count."""
+        result = self.env.reset(seed=seed, options=options)
+        self.elapsed_steps = 0
+        return result
+
+    async def async_step(self, action: ActType) -> StepResult[ObsType]:
+        """``step()``, through the env's ``async_step()``."""
+        return self._count(await self.env.async_step(action))
+
+    async def async_reset(
+        self, *, seed: SeedType = None, options: OptionsType = None
+    ) -> ResetResult[ObsType]:
+        """``reset()``, through the env's ``async_reset()``."""
+        result = await self.env.async_reset(seed=seed, options=options)
+        self.elapsed_steps = 0
+        return result
+
+    def _count(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
+        elapsed = self.elapsed_steps + 1
+        self.elapsed_steps = 0 if resets_itself(result.info) else elapsed
+        truncated = result.truncated or elapsed >= self.max_episode_steps
+        info = {**result.info, ELAPSED_STEPS: elapsed}
+        return StepResult(result.observation, result.reward, result.terminated, truncated, info)

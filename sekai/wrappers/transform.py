@@ -1,0 +1,167 @@
+"""Transform observations, rewards and actions one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sekai.env import ActionWrapper, Env, ObservationWrapper, RewardWrapper
+from sekai.errors import InvalidAction
+from sekai.spaces import Box, Space, flatten, flatten_space
+from sekai.types import ActType, ObsType
+
+
+class TransformObservation(ObservationWrapper[Any, ActType, Any], Generic[ActType]):
+    """Applies ``func`` to every observation, terminal ones too.
+
+    Args:
+        env: The env to wrap.
+        func: Takes an observation and returns another.
+        new_observation_space: The space of what it returns; None if that is the env's own.
+
+    Example:
+        >>> env = TransformObservation(env, lambda obs: obs / 255.0)
+    """
+
+    def __init__(
+        self,
+        env: Env[Any, ActType],
+        func: Callable[[Any], Any],
+        new_observation_space: Space[Any] | None = None,
+    ) -> None:
+        super().__init__(env)
+        self.func = func
+        if new_observation_space is not None:
+            self.observation_space = new_observation_space
+
+    def observation(self, obs: Any) -> Any:
+        """``func(obs)``."""
+        return self.func(obs)
+
+
+class FlattenObservation(ObservationWrapper[NDArray[Any], ActType, Any], Generic[ActType]):
+    """Flattens every observation, however nested, into one vector (see ``sekai.space_utils.flatten``).
+
+    Args:
+        env: The env to wrap.
+    """
+
+    def __init__(self, env: Env[Any, ActType]) -> None:
+        super().__init__(env)
+        self.observation_space = flatten_space(env.observation_space)
+
+    def observation(self, obs: Any) -> NDArray[Any]:
+        """The observation as one vector."""
+        return flatten(self.env.observation_space, obs)
+
+
+class TransformReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]):
+    """Applies ``func`` to every reward.
+
+    Args:
+        env: The env to wrap.
+        func: Takes a reward and returns another.
+
+    Example:
+        >>> env = TransformReward(env, lambda reward: 0.1 * reward)
+    """
+
+    def __init__(self, env: Env[ObsType, ActType], func: Callable[[float], float]) -> None:
+        super().__init__(env)
+        self.func = func
+
+    def reward(self, reward: float) -> float:
+        """``func(reward)``."""
+        return self.func(reward)
+
+
+class ClipAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[ObsType]):
+    """Takes any action of the right shape and clips it to the bounds of the env's action space.
+
+    Its own action space is unbounded (the whole range of the dtype, for integers).
+
+    Args:
+        env: An env whose action space is a ``Box``.
+
+    Raises:
+        TypeError: The action space is no ``Box``.
+    """
+
+    def __init__(self, env: Env[ObsType, NDArray[Any]]) -> None:
+        super().__init__(env)
+        self._inner = _box_of(env, "ClipAction")
+        self.action_space = _unbounded(self._inner)
+
+    def action(self, action: NDArray[Any]) -> NDArray[Any]:
+        """The action, clipped, in the dtype of the env's action space."""
+        return _clip_into(self._inner, action)
+
+
+class RescaleAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[ObsType]):
+    """Maps actions from ``[min_action, max_action]`` to the bounds of the env's action space.
+
+    The map is affine in every number, and exact at both ends.
+
+    Args:
+        env: An env whose action space is a bounded ``Box`` of floats.
+        min_action: What becomes the lower bound; a number, or an array that broadcasts to the action's shape.
+        max_action: What becomes the upper bound; above ``min_action`` everywhere.
+
+    Raises:
+        TypeError: The action space is no ``Box`` of floats.
+        ValueError: It is unbounded, or the new bounds are not finite, not ascending or of another shape.
+    """
+
+    def __init__(self, env: Env[ObsType, NDArray[Any]], min_action: ArrayLike, max_action: ArrayLike) -> None:
+        super().__init__(env)
+        self._inner = inner = _box_of(env, "RescaleAction")
+        if inner.dtype.kind != "f":
+            raise TypeError(f"RescaleAction: expected an action space of floats, got {inner}")
+        if not inner.is_bounded():
+            raise ValueError(f"RescaleAction: expected a bounded action space, got {inner}")
+        low, high = (
+            np.broadcast_to(np.asarray(bound, dtype=inner.dtype), inner.shape)
+            for bound in (min_action, max_action)
+        )
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ValueError(
+                f"RescaleAction: expected finite min_action < max_action, "
+                f"got {min_action!r} and {max_action!r}"
+            )
+        self.action_space = Box(low, high, inner.shape, inner.dtype)
+
+    def action(self, action: NDArray[Any]) -> NDArray[Any]:
+        """The action on the scale of the env's action space.
+
+        Raises:
+            InvalidAction: It is outside ``[min_action, max_action]``.
+        """
+        low, high = self.action_space.low, self.action_space.high
+        if not np.all((action >= low) & (action <= high)):
+            raise InvalidAction(f"RescaleAction: expected an action in {self.action_space}, got {action}")
+        share = np.subtract(action, low, dtype=np.float64) / np.subtract(high, low, dtype=np.float64)
+        scaled = self._inner.low * (1.0 - share) + self._inner.high * share
+        return _clip_into(self._inner, scaled)
+
+
+def _box_of(env: Env[Any, Any], where: str) -> Box:
+    if not isinstance(env.action_space, Box):
+        raise TypeError(f"{where}: expected a Box action space, got {env.action_space}")
+    return env.action_space
+
+
+def _unbounded(box: Box) -> Box:
+    low: float = -np.inf
+    high: float = np.inf
+    if box.dtype.kind in "iu":
+        low, high = np.iinfo(box.dtype).min, np.iinfo(box.dtype).max
+    elif box.dtype.kind == "b":
+        low, high = 0, 1
+    return Box(low, high, box.shape, box.dtype)
+
+
+def _clip_into(box: Box, values: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.clip(values, box.low, box.high), dtype=box.dtype)

@@ -1,0 +1,16 @@
+"""Markets for reinforcement learning whose step is a Numba kernel.
+
+``sekai`` finds them through the entry point in this package's metadata, so that
+``sekai.make_vec("Trading-v0", num_envs=1024)`` needs no import of ``sims``; and importing ``sims`` imports no market.
+"""
+
+from __future__ import annotations
+
+__all__ = ["register_envs"]
+
+
+def register_envs() -> None:
+    """Register every market of this package with ``sekai``; its entry-point loader calls this."""
+    import sekai
+
+    sekai.register("Trading-v0", vector_entry_point="sims.trading.env:TradingVecEnv")

@@ -1,0 +1,129 @@
+"""Policies to measure a trader against. Each maps a batch of observations to a batch of actions.
+
+``Policy.for_env(vec)`` builds one for a ``TradingVecEnv``, on any backend and behind any wrapper that leaves its
+observations and actions as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.spaces import Box, Discrete
+
+
+def takes_discrete_actions(vec: Any) -> bool:
+    """Whether a trading env takes 0, 1, 2 (short, flat, long) rather than a weight.
+
+    Args:
+        vec: A VecEnv.
+
+    Raises:
+        ValueError: Its action space is neither ``Discrete(3)`` nor a ``Box`` of shape (1,).
+    """
+    space = vec.action_space
+    if isinstance(space, Discrete) and space.n == 3:
+        return True
+    if isinstance(space, Box) and space.shape == (1,):
+        return False
+    raise ValueError(f"policy: expected the action space Discrete(3) or a Box of shape (1,), got {space}")
+
+
+def weights_to_actions(weights: NDArray[np.float64], discrete: bool) -> NDArray[Any]:
+    """The actions that ask for these weights.
+
+    Args:
+        weights: (N,), in [-1, 1]; one of -1, 0, 1 if ``discrete``.
+        discrete: Whether the env takes 0, 1, 2.
+
+    Returns:
+        int64 (N,) if ``discrete``, else float32 (N, 1).
+    """
+    return weights.astype(np.int64) + 1 if discrete else weights.astype(np.float32)[:, None]
+
+
+@dataclass(frozen=True)
+class BuyAndHold:
+    """All in, always.
+
+    Attributes:
+        discrete: Whether the env takes 0, 1, 2.
+    """
+
+    discrete: bool
+
+    @classmethod
+    def for_env(cls, vec: Any) -> BuyAndHold:
+        """The policy for this VecEnv."""
+        return cls(takes_discrete_actions(vec))
+
+    def __call__(self, observations: NDArray[np.floating[Any]]) -> NDArray[Any]:
+        """Actions for observations (N, lookback + 1)."""
+        return weights_to_actions(np.ones(len(observations)), self.discrete)
+
+
+@dataclass(frozen=True)
+class AlwaysFlat:
+    """All cash, always.
+
+    Attributes:
+        discrete: Whether the env takes 0, 1, 2.
+    """
+
+    discrete: bool
+
+    @classmethod
+    def for_env(cls, vec: Any) -> AlwaysFlat:
+        """The policy for this VecEnv."""
+        return cls(takes_discrete_actions(vec))
+
+    def __call__(self, observations: NDArray[np.floating[Any]]) -> NDArray[Any]:
+        """Actions for observations (N, lookback + 1)."""
+        return weights_to_actions(np.zeros(len(observations)), self.discrete)
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """Long while the asset has risen over the last ``window`` bars, else flat, or short if ``short``.
+
+    Time-series momentum in the sense of Moskowitz, Ooi and Pedersen (2012), "Time series momentum", Journal of
+    Financial Economics 104: the position follows the sign of the asset's own past return,
+    ``prod(1 + r) - 1`` over the window. A return of exactly 0 leaves it flat.
+
+    Attributes:
+        discrete: Whether the env takes 0, 1, 2.
+        window: Bars, at least 1 and at most the env's lookback.
+        short: Whether to be short after a fall.
+    """
+
+    discrete: bool
+    window: int
+    short: bool = False
+
+    @classmethod
+    def for_env(cls, vec: Any, window: int | None = None, short: bool = False) -> Momentum:
+        """The policy for this VecEnv.
+
+        Args:
+            vec: A VecEnv.
+            window: Bars; None for the env's whole lookback.
+            short: Whether to be short after a fall.
+
+        Raises:
+            ValueError: The window is below 1 or longer than the lookback.
+        """
+        lookback = int(vec.get_attr("lookback")[0])
+        if window is None:
+            window = lookback
+        if not 1 <= window <= lookback:
+            raise ValueError(f"momentum: expected a window of 1 to {lookback} bars (lookback), got {window}")
+        return cls(takes_discrete_actions(vec), window, short)
+
+    def __call__(self, observations: NDArray[np.floating[Any]]) -> NDArray[Any]:
+        """Actions for observations (N, lookback + 1)."""
+        returns = np.asarray(observations, dtype=np.float64)[:, -1 - self.window : -1]
+        weights = np.sign(np.prod(1.0 + returns, axis=1) - 1.0)
+        return weights_to_actions(weights if self.short else np.maximum(weights, 0.0), self.discrete)

@@ -1,0 +1,278 @@
+"""``Trading-v0``: N accounts trading one asset along a history of its prices."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.errors import InvalidAction
+from sekai.spaces import Box, Discrete, Space
+from sekai.types import InfoArrays
+from sekai.vector import NativeVecEnv, shared
+from sims.data import PriceHistory, as_history, load
+from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
+from sims.trading.kernels import START_WEALTH, Account, Market, Outcome, Terms, advance_trading, observe_trading
+from sims.trading.params import TradingParams, choose_execution
+
+_COLUMN_DTYPES = Outcome(np.float64, np.bool_, np.bool_, np.float64, np.float64, np.float64, np.float64)
+
+
+class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
+    """Trade one asset along a price history: every sub-env is an account somewhere on the same history.
+
+    One step is one bar. Between steps the agent stands at the close of bar ``i``, with everything up to that close
+    seen. It names the weight ``w`` it wants: the value of its position over its wealth. In this order:
+
+    1. the account trades at the execution price ``P``: the open of bar ``i + 1``, so that the old position earns the
+       gap from close to open, or the close of bar ``i`` itself. With ``W`` the wealth and ``u`` the position at
+       ``P``, the position becomes the ``x`` for which ``x = w * (W - transaction_cost * |x - u|)``, so that the
+       weight holds exactly after the cost. If ``W <= 0`` the position is closed instead;
+    2. a short position pays ``borrow_rate * |x|`` in cash;
+    3. the position is held to the close of bar ``i + 1``, and the account is marked there.
+
+    Hence, with ``n`` the units held before and ``m`` after the trade,
+    ``wealth' - wealth = n * (P - close[i]) + m * (close[i + 1] - P) - cost - borrow``.
+
+    Observation: float32 (lookback + 1,), the simple returns of the last ``lookback`` bars up to bar ``i``, oldest
+    first, then the weight held, at the close of bar ``i``.
+
+    Action: 0 short, 1 flat, 2 long (weights -1, 0, 1), or with ``actions="weight"`` an array (1,) of a weight in
+    [-1, 1].
+
+    Reward: ``log(wealth' / wealth)``, with the ratio floored at 1e-6 so that ruin costs ``log(1e-6)``, about -13.8,
+    and not infinity; or with ``reward="return"`` ``wealth' / wealth - 1``.
+
+    Episode: starts flat with wealth 1 on a bar drawn uniformly from all on which a whole episode fits into the
+    history, or on the one that ``reset(options={"start": i})`` names, ``lookback <= i <= T - 2`` for T bars. It is
+    terminated at ruin, wealth at or below 0, and truncated after ``episode_length`` steps or with the last bar.
+
+    Infos, of a step: ``price`` (close of the new bar), ``wealth``, ``position`` (weight held), ``turnover`` (value
+    traded over wealth, both at the execution price before costs; 0 if the gap ruined the account), ``cost``,
+    ``borrow``, ``bar`` (int64 index of the new bar). Of a reset: ``price``, ``wealth``, ``position``, ``bar``.
+    Wealth, costs and positions count in the wealth at the start of the episode.
+
+    Args:
+        num_envs: Number of accounts.
+        prices: The history: closes, a table, or the path of a CSV file (see ``sims.data.as_history``); None for the
+            bundled S&P 500, 1999 to 2018.
+        lookback: Returns in the observation, bars, at least 1.
+        episode_length: Steps (bars) of an episode, at least 1; None for the end of the history, from a start drawn
+            uniformly all the same.
+        actions: ``"discrete"`` or ``"weight"``.
+        transaction_cost: Fraction of the value traded, in [0, 1).
+        borrow_rate: Per bar, fraction of the value of a short position at the execution price, at least 0.
+        execution: ``"open"`` or ``"close"``; None for ``"open"`` where the history has opens, else ``"close"``.
+        reward: ``"log_growth"`` or ``"return"``.
+        autoreset: Start a new episode in the step in which one ends (see ``sekai.VecEnv``).
+        max_episode_steps: A time limit on top, as ``sekai.NativeVecEnv`` has it.
+        autoreset_options: The options of autoresets, as ``sekai.NativeVecEnv`` has them.
+
+    Raises:
+        TypeError: An argument is of the wrong type.
+        ValueError: An argument is out of its range, the prices are not valid, or the history is too short.
+    """
+
+    #: Builders of the policies offered by name; each takes a VecEnv of this market.
+    policies: ClassVar[dict[str, Callable[..., Callable[[Any], NDArray[Any]]]]] = {
+        "buy-and-hold": BuyAndHold.for_env,
+        "always-flat": AlwaysFlat.for_env,
+        "momentum": Momentum.for_env,
+    }
+
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        prices: Any = None,
+        lookback: int = 32,
+        episode_length: int | None = 252,
+        actions: str = "discrete",
+        transaction_cost: float = 1e-3,
+        borrow_rate: float = 0.0,
+        execution: str | None = None,
+        reward: str = "log_growth",
+        autoreset: bool = True,
+        max_episode_steps: int | None = None,
+        autoreset_options: Any = None,
+    ) -> None:
+        history = as_history(load("sp500") if prices is None else prices)
+        params = TradingParams(
+            lookback=lookback,
+            episode_length=episode_length,
+            actions=actions,
+            transaction_cost=transaction_cost,
+            borrow_rate=borrow_rate,
+            execution=choose_execution(execution, history),
+            reward=reward,
+        )
+        self._history = history
+        self._params = params
+        self._last_start = params.last_start(history)
+        super().__init__(
+            num_envs,
+            _observation_space(params.lookback),
+            Discrete(3) if params.actions == "discrete" else Box(-1.0, 1.0, (1,), np.float32),
+            autoreset=autoreset,
+            max_episode_steps=max_episode_steps,
+            autoreset_options=autoreset_options,
+        )
+        self._market = _make_market(history, params.execution)
+        self._terms = Terms(params.transaction_cost, params.borrow_rate, params.reward == "log_growth")
+        self._account = Account(
+            bar=np.full(num_envs, params.lookback, dtype=np.int64),
+            end=np.full(num_envs, params.lookback, dtype=np.int64),
+            units=np.zeros(num_envs),
+            cash=np.full(num_envs, START_WEALTH),
+            wealth=np.full(num_envs, START_WEALTH),
+            weight=np.zeros(num_envs),
+        )
+
+    @property
+    def params(self) -> TradingParams:
+        """The terms of the market."""
+        return self._params
+
+    @property
+    def history(self) -> PriceHistory:
+        """The prices all sub-envs trade on."""
+        return self._history
+
+    @property
+    def lookback(self) -> int:
+        """Returns in the observation."""
+        return self._params.lookback
+
+    @property
+    @shared
+    def closes(self) -> NDArray[np.float64]:
+        """float64 (T,), read-only: the closes of the history, the same for every sub-env."""
+        return self._history.close
+
+    @property
+    def bar(self) -> NDArray[np.int64]:
+        """int64 (N,): the last bar whose close each sub-env has seen."""
+        return self._account.bar.copy()
+
+    @property
+    def price(self) -> NDArray[np.float64]:
+        """float64 (N,): the close of that bar."""
+        return self._market.close[self._account.bar]
+
+    @property
+    def wealth(self) -> NDArray[np.float64]:
+        """float64 (N,): wealth at that close, 1.0 at the start of an episode."""
+        return self._account.wealth.copy()
+
+    @property
+    def position(self) -> NDArray[np.float64]:
+        """float64 (N,): the weight held at that close, 0 at ruin."""
+        return self._account.weight.copy()
+
+    def _reset_envs(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> None:
+        named = [
+            (row, self._read_start(int(index), option))
+            for row, (index, option) in enumerate(zip(indices, options, strict=True))
+            if option
+        ]
+        # Drawn for every row, named start or not, so that the options of one sub-env do not move the others' draws.
+        starts = self.rng.integers(self.lookback, self._last_start, size=len(indices), endpoint=True)
+        for row, start in named:
+            starts[row] = start
+        last_bar = len(self._history) - 1
+        length = self._params.episode_length
+        account = self._account
+        account.bar[indices] = starts
+        account.end[indices] = last_bar if length is None else np.minimum(starts + length, last_bar)
+        account.units[indices] = 0.0
+        account.cash[indices] = START_WEALTH
+        account.wealth[indices] = START_WEALTH
+        account.weight[indices] = 0.0
+
+    def _read_start(self, index: int, option: dict[str, Any]) -> int:
+        """The start that the options of one sub-env name."""
+        unknown = [key for key in option if key != "start"]
+        if unknown:
+            raise ValueError(f"reset(options=...): expected the key 'start', got {unknown[0]!r} (sub-env {index})")
+        start = option["start"]
+        first, last = self.lookback, len(self._history) - 2
+        try:
+            if isinstance(start, bool):
+                raise TypeError
+            bar = operator.index(start)
+        except TypeError:
+            bar = -1
+        if not first <= bar <= last:
+            raise ValueError(
+                f"reset(options={{'start': ...}}): expected an integer in [{first}, {last}], got {start!r} "
+                f"(sub-env {index})"
+            )
+        return bar
+
+    def _reset_infos(self, indices: NDArray[np.intp]) -> InfoArrays:
+        account = self._account
+        bar = account.bar[indices]
+        return {
+            "price": self._market.close[bar],
+            "wealth": account.wealth[indices],
+            "position": account.weight[indices],
+            "bar": bar,
+        }
+
+    def _observe(self) -> NDArray[np.float32]:
+        observations = np.empty((self.num_envs, self.lookback + 1), dtype=np.float32)
+        observe_trading(self._market, self._account, observations)
+        return observations
+
+    def _step(
+        self, actions: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], InfoArrays]:
+        weights = self._read_weights(actions)
+        # Rows of frozen sub-envs stay 0.
+        outcome = Outcome(*(np.zeros(self.num_envs, dtype) for dtype in _COLUMN_DTYPES))
+        advance_trading(self._market, self._terms, self._account, weights, self.frozen, outcome)
+        infos = {
+            "price": outcome.price,
+            "wealth": self._account.wealth.copy(),
+            "position": self._account.weight.copy(),
+            "turnover": outcome.turnover,
+            "cost": outcome.cost,
+            "borrow": outcome.borrow,
+            "bar": self._account.bar.copy(),
+        }
+        for column in infos.values():
+            column.flags.writeable = False  # so that the base need not copy it
+        return outcome.reward, outcome.terminated, outcome.truncated, infos
+
+    def _read_weights(self, actions: NDArray[Any]) -> NDArray[np.float64]:
+        """The weights wanted, float64 (N,), or InvalidAction before anything has changed."""
+        if self._params.actions == "discrete":
+            weights = actions - 1.0
+            expected = "0 (short), 1 (flat) or 2 (long)"
+        else:
+            weights = actions[:, 0].astype(np.float64)
+            expected = "a weight in [-1, 1]"
+        valid = np.abs(weights) <= 1.0  # False for NaN
+        if not valid.all():
+            index = int(np.argmin(valid))
+            raise InvalidAction(f"step(actions): expected {expected}, got {actions[index]} (sub-env {index})")
+        return weights
+
+
+def _observation_space(lookback: int) -> Space[Any]:
+    """Returns above -1 (float32 may round to it), then a weight, which falls without bound as a short loses."""
+    low = np.full(lookback + 1, -1.0, dtype=np.float32)
+    high = np.full(lookback + 1, np.inf, dtype=np.float32)
+    low[-1], high[-1] = -np.inf, 1.0
+    return Box(low, high, dtype=np.float32)
+
+
+def _make_market(history: PriceHistory, execution: str) -> Market:
+    close = history.close
+    opens = history.open if execution == "open" else None
+    returns = (close[1:] / close[:-1] - 1.0).astype(np.float32)
+    returns.flags.writeable = False
+    return Market(close, execution=close[:-1] if opens is None else opens[1:], returns=returns)

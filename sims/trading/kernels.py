@@ -1,0 +1,209 @@
+"""The step of the trading market over columns of N accounts.
+
+Wealth, cash, positions and costs count in the wealth an episode starts with (so it starts at 1.0), units are wealth
+per price, and rates are fractions. Row ``i`` of every column belongs to sub-env ``i``; no row looks at another.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from numpy import bool_, float32, float64, int64
+from numpy.typing import NDArray
+
+from sekai.kernels import jit
+
+#: Wealth at the start of an episode.
+START_WEALTH = 1.0
+#: Least growth of wealth per bar that the log reward tells apart; ruin pays ``log(GROWTH_FLOOR)``, not -inf.
+GROWTH_FLOOR = 1e-6
+
+
+class Market(NamedTuple):
+    """What all accounts share, read only.
+
+    Attributes:
+        close: f8 (T,), the close of each bar.
+        execution: f8 (T-1,), the price at which a decision taken after bar ``i`` trades: ``close[i]``, or the open
+            of bar ``i + 1``.
+        returns: f4 (T-1,), ``close[j + 1] / close[j] - 1``.
+    """
+
+    close: NDArray[float64]
+    execution: NDArray[float64]
+    returns: NDArray[float32]
+
+
+class Terms(NamedTuple):
+    """The scalars of the market.
+
+    Attributes:
+        transaction_cost: Fraction of the value traded, in [0, 1).
+        borrow_rate: Per bar, fraction of the value of a short position.
+        log_growth: Whether the reward is the log growth of wealth, else its simple return.
+    """
+
+    transaction_cost: float
+    borrow_rate: float
+    log_growth: bool
+
+
+class Account(NamedTuple):
+    """State columns (N,), updated in place.
+
+    Attributes:
+        bar: i8, the last bar whose close has been seen.
+        end: i8, the bar with which the episode is truncated.
+        units: f8, units of the asset held, negative when short.
+        cash: f8, may be negative only after a loss on a short position.
+        wealth: f8, ``cash + units * close[bar]``.
+        weight: f8, ``units * close[bar] / wealth``, and 0 at ruin (wealth at or below 0).
+    """
+
+    bar: NDArray[int64]
+    end: NDArray[int64]
+    units: NDArray[float64]
+    cash: NDArray[float64]
+    wealth: NDArray[float64]
+    weight: NDArray[float64]
+
+
+class Outcome(NamedTuple):
+    """Output columns (N,) of one step.
+
+    Attributes:
+        reward: f8, see ``Terms.log_growth``.
+        terminated: bool, ruin.
+        truncated: bool, the end of the episode.
+        price: f8, the close of the new bar.
+        turnover: f8, value traded over wealth, both at the execution price and before costs; 0 after a ruinous gap.
+        cost: f8, paid for the trade.
+        borrow: f8, paid for the short position held over the bar.
+    """
+
+    reward: NDArray[float64]
+    terminated: NDArray[bool_]
+    truncated: NDArray[bool_]
+    price: NDArray[float64]
+    turnover: NDArray[float64]
+    cost: NDArray[float64]
+    borrow: NDArray[float64]
+
+
+@jit
+def trade_row(
+    units: float, cash: float, price: float, weight: float, rate: float
+) -> tuple[float, float, float, float]:
+    """Trade one account to a weight that holds exactly after the cost has been paid.
+
+    With wealth ``W = cash + u`` and position ``u = units * price`` before the trade, the position after it is the
+    ``x`` that solves ``x = weight * (W - rate * |x - u|)``. The value traded is therefore
+
+        ``|x - u| = (weight * W - u) / (1 + rate * weight)``  when ``weight * W > u`` (a purchase),
+        ``|x - u| = (u - weight * W) / (1 - rate * weight)``  when ``weight * W < u`` (a sale),
+
+    and nothing is traded when the two are equal: an account that is all long, or flat, stays as it is to the bit.
+    An account whose wealth at the price is 0 or less is closed out, whatever the weight asked for.
+
+    Args:
+        units: Units held, negative when short.
+        cash: Cash held.
+        price: Price of the trade, above 0.
+        weight: Value of the position wanted, over wealth, in [-1, 1].
+        rate: Cost as a fraction of the value traded, in [0, 1).
+
+    Returns:
+        Units and cash after the trade, the value traded, and the cost, which has been taken from the cash.
+    """
+    position = units * price
+    wealth = cash + position
+    if wealth <= 0.0:
+        weight = 0.0
+    change = weight * wealth - position
+    if change == 0.0:
+        return units, cash, 0.0, 0.0
+    traded = change / (1.0 + rate * weight) if change > 0.0 else -change / (1.0 - rate * weight)
+    cost = rate * traded
+    wealth -= cost
+    position = weight * wealth
+    return position / price, wealth - position, traded, cost
+
+
+@jit
+def reward_row(before: float, after: float, log_growth: bool) -> float:
+    """The reward of a bar over which wealth went from ``before`` (above 0) to ``after``."""
+    if log_growth:
+        return math.log(max(after / before, GROWTH_FLOOR))
+    return after / before - 1.0
+
+
+@jit
+def advance_trading(
+    market: Market,
+    terms: Terms,
+    account: Account,
+    weights: NDArray[float64],
+    frozen: NDArray[bool_],
+    outcome: Outcome,
+) -> None:
+    """Advance every account that is not frozen by one bar.
+
+    In this order: trade to the weight wanted at the execution price (the position held before earns the gap from the
+    last close up to there); pay ``borrow_rate`` on the value of a short position at that price; hold the position to
+    the next close; mark the account there.
+
+    Args:
+        market: Prices.
+        terms: Costs and kind of reward.
+        account: State, updated in place; ``bar < T - 1`` and ``wealth > 0`` in every row that is not frozen.
+        weights: f8 (N,), the weights wanted, in [-1, 1].
+        frozen: bool (N,), rows that are left as they are, in the state and in the outcome.
+        outcome: Written in place.
+    """
+    for i in range(len(weights)):
+        if frozen[i]:
+            continue
+        bar = account.bar[i]
+        price = market.execution[bar]
+        wealth = account.cash[i] + account.units[i] * price
+        units, cash, traded, cost = trade_row(
+            account.units[i], account.cash[i], price, weights[i], terms.transaction_cost
+        )
+        borrow = terms.borrow_rate * (-units * price) if units < 0.0 else 0.0
+        cash -= borrow
+        outcome.turnover[i] = traded / wealth if wealth > 0.0 else 0.0
+        outcome.cost[i] = cost
+        outcome.borrow[i] = borrow
+
+        bar += 1
+        close = market.close[bar]
+        position = units * close
+        wealth = cash + position
+        outcome.reward[i] = reward_row(account.wealth[i], wealth, terms.log_growth)
+        outcome.terminated[i] = wealth <= 0.0
+        outcome.truncated[i] = bar >= account.end[i]
+        outcome.price[i] = close
+        account.bar[i] = bar
+        account.units[i] = units
+        account.cash[i] = cash
+        account.wealth[i] = wealth
+        account.weight[i] = position / wealth if wealth > 0.0 else 0.0
+
+
+@jit
+def observe_trading(market: Market, account: Account, observations: NDArray[float32]) -> None:
+    """Write what every account sees.
+
+    Args:
+        market: Prices.
+        account: State, only read; ``bar >= lookback``.
+        observations: f4 (N, lookback + 1), written in place: the returns of the last ``lookback`` bars up to
+            ``bar``, oldest first, then the weight held.
+    """
+    lookback = observations.shape[1] - 1
+    for i in range(len(observations)):
+        first = account.bar[i] - lookback
+        for k in range(lookback):
+            observations[i, k] = market.returns[first + k]
+        observations[i, lookback] = account.weight[i]

@@ -1,0 +1,448 @@
+"""``TradingVecEnv`` through the vector contract."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from naive_trading import NaiveTrader
+
+import sims.data
+from sekai.errors import InvalidAction
+from sekai.spaces import Box, Discrete
+from sims.trading import TradingVecEnv
+
+STEP_INFOS = {"price", "wealth", "position", "turnover", "cost", "borrow", "bar"}
+RESET_INFOS = {"price", "wealth", "position", "bar"}
+
+
+def make_table(bars=60, sd=0.02, seed=0):
+    """Opens and closes of a random walk, as a table."""
+    moves = np.exp(sd * np.random.default_rng(seed).standard_normal((bars, 2)))
+    path = 100.0 * np.cumprod(moves.ravel())
+    return {"open": path[0::2].copy(), "close": path[1::2].copy()}
+
+
+def make_env(num_envs, **kwargs):
+    return TradingVecEnv(
+        num_envs, **{"prices": make_table(), "lookback": 4, "episode_length": 10, "borrow_rate": 1e-4, **kwargs}
+    )
+
+
+def random_actions(env, rng, steps):
+    if isinstance(env.action_space, Discrete):
+        return rng.integers(0, 3, (steps, env.num_envs))
+    return rng.uniform(-1.0, 1.0, (steps, env.num_envs, 1)).astype(np.float32)
+
+
+def as_weight(action):
+    return float(action[0]) if np.ndim(action) else float(action) - 1.0
+
+
+# -- what it is -------------------------------------------------------------------------------------------
+
+
+def test_spaces():
+    env = TradingVecEnv(3)
+    assert env.observation_space.shape == (33,) and env.observation_space.dtype == np.float32
+    assert env.action_space == Discrete(3)
+    assert TradingVecEnv(3, actions="weight").action_space == Box(-1.0, 1.0, (1,), np.float32)
+
+
+def test_observations_are_the_last_returns_and_the_weight_held():
+    env = make_env(2)
+    table = make_table()
+    observations = env.reset(options=[{"start": 4}, {"start": 20}]).observations
+    assert env.batch_observation_space.contains(observations)
+    for row, bar in ((0, 4), (1, 20)):
+        returns = [table["close"][j] / table["close"][j - 1] - 1.0 for j in range(bar - 3, bar + 1)]
+        np.testing.assert_array_equal(observations[row], np.array([*returns, 0.0], np.float32))
+    observations = env.step([2, 0]).observations
+    assert env.batch_observation_space.contains(observations)
+    np.testing.assert_array_equal(observations[:, -1], np.array(env.position, np.float32))
+    np.testing.assert_array_equal(observations[1, 3], np.float32(table["close"][21] / table["close"][20] - 1.0))
+
+
+def test_infos():
+    env = make_env(2)
+    reset = env.reset(options={"start": 4})
+    assert all(set(info) == RESET_INFOS for info in reset.infos)
+    assert reset.infos[1] == {"price": make_table()["close"][4], "wealth": 1.0, "position": 0.0, "bar": 4}
+    infos = env.step([2, 0]).infos
+    assert all(set(info) == STEP_INFOS for info in infos)
+    assert [type(infos[0][key]) for key in ("price", "bar")] == [float, int]
+    assert infos[0]["bar"] == 5 and infos[0]["price"] == make_table()["close"][5]
+    assert infos[0]["cost"] > 0.0 == infos[0]["borrow"] and infos[1]["borrow"] > 0.0
+
+
+def test_returned_infos_are_snapshots():
+    env = make_env(2)
+    env.reset(seed=0)
+    infos = env.step([2, 0]).infos
+    columns = {key: column.copy() for key, column in infos.columns.items()}
+    env.step([0, 2])
+    env.reset(seed=1)
+    for key, column in columns.items():
+        np.testing.assert_array_equal(infos.columns[key], column)
+
+
+def test_attributes_per_sub_env_and_of_the_market():
+    bars = 12
+    env = make_env(bars, prices=make_table(bars), episode_length=3)
+    env.reset(options=[{"start": 4 + i % 4} for i in range(bars)])
+    infos = env.step(np.full(bars, 2)).infos
+    assert env.get_attr("bar") == [info["bar"] for info in infos]
+    for name in ("wealth", "position", "price"):
+        assert env.get_attr(name) == [info[name] for info in infos]
+    for closes in env.get_attr("closes"):  # as long as there are sub-envs, and yet the same for each
+        np.testing.assert_array_equal(closes, make_table(bars)["close"])
+    assert env.get_attr("lookback") == [4] * bars
+    assert env.history.open.tolist() == make_table(bars)["open"].tolist()
+    assert env.params.execution == "open"
+
+
+def test_attributes_cannot_reach_the_state():
+    env = make_env(2)
+    env.reset(seed=0)
+    before = env.wealth
+    env.wealth[:] = 7.0
+    np.testing.assert_array_equal(env.wealth, before)
+    with pytest.raises(AttributeError):
+        env.set_attr("wealth", [1.0, 2.0])
+    with pytest.raises(ValueError, match="read-only"):
+        env.closes[0] = 1.0
+
+
+# -- the market -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reward", ["log_growth", "return"])
+@pytest.mark.parametrize("execution", ["open", "close"])
+@pytest.mark.parametrize("actions", ["discrete", "weight"])
+def test_episodes_equal_the_naive_twin_bit_for_bit(actions, execution, reward):
+    table = make_table(80, sd=0.3)
+    env = make_env(16, prices=table, actions=actions, execution=execution, reward=reward, transaction_cost=0.01)
+    costs = {"transaction_cost": 0.01, "borrow_rate": 1e-4, "reward": reward, "lookback": 4}
+
+    def twin(info):
+        opens = table["open"] if execution == "open" else None
+        return NaiveTrader(table["close"], opens, info["bar"], info["bar"] + 10, **costs)
+
+    twins = [twin(info) for info in env.reset(seed=3).infos]
+    ruined = 0
+    for batch in random_actions(env, np.random.default_rng(1), 60):
+        result = env.step(batch)
+        for i, action in enumerate(batch):
+            reward_i, terminated, truncated, info = twins[i].step(as_weight(action))
+            done = terminated or truncated
+            got = result.infos[i]
+            assert result.rewards[i] == reward_i
+            assert (result.terminated[i], result.truncated[i]) == (terminated, truncated)
+            assert {key: got[key] for key in STEP_INFOS} == info
+            observation = got["final_observation"] if done else result.observations[i]
+            assert observation.tolist() == twins[i].observation()
+            if done:
+                assert got["final_info"] == info
+                twins[i] = twin(got["reset_info"])
+            ruined += terminated
+    assert ruined > 0
+
+
+def test_always_long_earns_the_whole_history():
+    table = sims.data.load("sp500")
+    env = TradingVecEnv(1, episode_length=None, execution="close", transaction_cost=0.0, autoreset=False)
+    env.reset(options={"start": 32})
+    total, steps, done = 0.0, 0, False
+    while not done:
+        result = env.step([2])
+        total, steps, done = total + result.rewards[0], steps + 1, bool(result.dones[0])
+    expected = table["close"][-1] / table["close"][32]
+    assert steps == 5031 - 1 - 32 and result.truncated[0] and not result.terminated[0]
+    assert env.wealth[0] == pytest.approx(expected, rel=1e-9)
+    assert total == pytest.approx(math.log(expected), rel=1e-9)
+
+
+def test_the_old_position_earns_the_gap_and_the_new_one_the_day():
+    prices = {"open": [100.0, 100.0, 100.0, 120.0], "close": [100.0, 100.0, 100.0, 150.0]}
+    for execution, wealth in (("open", 1.2), ("close", 1.0)):
+        env = TradingVecEnv(
+            1, prices=prices, lookback=1, episode_length=None, transaction_cost=0.0, execution=execution
+        )
+        env.reset(options={"start": 1})
+        env.step([2])
+        assert env.step([1]).infos[0]["wealth"] == pytest.approx(wealth, rel=1e-15)
+
+
+@pytest.mark.parametrize(("reward", "expected"), [("log_growth", math.log(1e-6)), ("return", -1.5)])
+def test_ruin_terminates(reward, expected):
+    env = TradingVecEnv(
+        2, prices=[100.0, 100.0, 250.0, 250.0], lookback=1, episode_length=2, transaction_cost=0.0, reward=reward
+    )
+    env.reset(options={"start": 1})
+    result = env.step([0, 1])
+    assert result.terminated.tolist() == [True, False]
+    assert result.rewards.tolist() == [expected, 0.0]
+    assert result.infos[0]["wealth"] == -0.5 and result.infos[0]["position"] == 0.0
+    assert result.infos[0]["final_observation"].tolist() == [1.5, 0.0]
+    assert env.wealth.tolist() == [1.0, 1.0]
+
+
+def test_costs_by_hand():
+    env = TradingVecEnv(
+        2,
+        prices=[1.0, 1.0, 1.0],
+        lookback=1,
+        episode_length=1,
+        transaction_cost=0.25,
+        borrow_rate=0.125,
+        reward="return",
+    )
+    env.reset()
+    result = env.step([2, 0])
+    # 1 = x + 0.25 x in a purchase; short, x = 1 - 0.25 x, and the borrow is an eighth of x.
+    assert [info["cost"] for info in result.infos] == pytest.approx([0.2, 0.2], rel=1e-15)
+    assert [info["borrow"] for info in result.infos] == pytest.approx([0.0, 0.1], rel=1e-15)
+    assert [info["turnover"] for info in result.infos] == pytest.approx([0.8, 0.8], rel=1e-15)
+    assert result.rewards.tolist() == pytest.approx([-0.2, -0.3], rel=1e-14)
+
+
+@pytest.mark.parametrize("execution", ["open", "close"])
+def test_no_observation_depends_on_a_later_price(execution):
+    now, table = 30, make_table()
+    spoilt = {key: column.copy() for key, column in table.items()}
+    for column in spoilt.values():
+        column[now + 1 :] = np.random.default_rng(8).uniform(1.0, 1e6, len(column) - now - 1)
+    envs = [make_env(8, prices=prices, episode_length=None, execution=execution) for prices in (table, spoilt)]
+    starts = [{"start": 10}] * 8
+    left, right = (env.reset(options=starts).observations for env in envs)
+    np.testing.assert_array_equal(left, right)
+    actions = random_actions(envs[0], np.random.default_rng(9), now - 10 + 1)
+    for batch in actions[:-1]:
+        left, right = (env.step(batch) for env in envs)
+        np.testing.assert_array_equal(left.observations, right.observations)
+        np.testing.assert_array_equal(left.rewards, right.rewards)
+    left, right = (env.step(actions[-1]) for env in envs)
+    assert (left.observations[:, -2] != right.observations[:, -2]).all()
+
+
+def test_sub_envs_do_not_touch_each_other():
+    actions = random_actions(make_env(64), np.random.default_rng(4), 9)
+    options = [{"start": 4 + i % 40} for i in range(64)]
+    many, one = make_env(64), make_env(1)
+    many.reset(options=options)
+    one.reset(options=options[:1])
+    for batch in actions:
+        left, right = many.step(batch), one.step(batch[:1])
+        np.testing.assert_array_equal(left.observations[:1], right.observations)
+        assert left.rewards[0] == right.rewards[0] and left.infos[0] == right.infos[0]
+
+
+# -- episodes ---------------------------------------------------------------------------------------------
+
+
+def test_random_starts_cover_all_bars_on_which_an_episode_fits():
+    env = make_env(2000, prices=make_table(20), lookback=4, episode_length=10)
+    env.reset(seed=0)
+    assert np.unique(env.bar).tolist() == [4, 5, 6, 7, 8, 9]
+    whole = make_env(2000, prices=make_table(20), lookback=4, episode_length=None)
+    whole.reset(seed=0)
+    assert np.unique(whole.bar).tolist() == list(range(4, 19))
+
+
+def test_seeds_fix_the_starts_and_named_starts_do_not_move_them():
+    env = make_env(8)
+    env.reset(seed=5)
+    drawn = env.bar
+    env.reset(seed=5)
+    np.testing.assert_array_equal(env.bar, drawn)
+    env.reset(seed=5, options=[None, {"start": 7}, {}, *[None] * 5])
+    np.testing.assert_array_equal(env.bar, [drawn[0], 7, *drawn[2:]])
+    env.reset(seed=6)
+    assert (env.bar != drawn).any()
+
+
+@pytest.mark.parametrize(("length", "start", "steps"), [(10, 4, 10), (10, 55, 4), (None, 50, 9), (1, 58, 1)])
+def test_episodes_end_after_their_length_or_with_the_history(length, start, steps):
+    env = make_env(1, episode_length=length)
+    env.reset(options={"start": start})
+    flags = [env.step([1]).truncated[0] for _ in range(steps)]
+    assert flags == [False] * (steps - 1) + [True]
+
+
+def test_autoreset_draws_a_new_start_or_takes_the_one_named():
+    env = make_env(4, episode_length=1)
+    env.reset(options={"start": 30})
+    infos = env.step([2] * 4).infos
+    assert [info["bar"] for info in infos] == [31] * 4
+    assert set(infos[0]["reset_info"]) == RESET_INFOS
+    assert env.get_attr("bar") == [info["reset_info"]["bar"] for info in infos]
+    assert env.wealth.tolist() == [1.0] * 4
+    named = make_env(4, episode_length=1, autoreset_options=lambda i: {"start": 20 + i})
+    named.reset(seed=0)
+    named.step([2] * 4)
+    assert named.bar.tolist() == [20, 21, 22, 23]
+
+
+def test_frozen_sub_envs_keep_their_state_past_the_end_of_the_history():
+    env = make_env(3, autoreset=False, episode_length=None)
+    env.reset(options=[{"start": 57}, {"start": 58}, {"start": 40}])
+    env.step([2, 2, 2])
+    wealth, bar = env.wealth, env.bar
+    assert env.frozen.tolist() == [False, True, False]
+    for step in range(10):
+        result = env.step([0, 0, 0])
+        assert env.bar.tolist() == [59, 59, 42 + step]
+        assert env.wealth[1] == wealth[1] and env.bar[1] == bar[1]
+        assert result.infos[1] == {} and result.rewards[1] == 0.0 and result.truncated[1]
+    assert env.reset(seed=0).infos[1]["wealth"] == 1.0
+
+
+def test_a_time_limit_on_top():
+    env = make_env(2, max_episode_steps=3)
+    env.reset(options={"start": 4})
+    results = [env.step([2, 2]) for _ in range(3)]
+    assert [result.truncated.tolist() for result in results] == [[False] * 2, [False] * 2, [True] * 2]
+    assert results[-1].infos[0]["elapsed_steps"] == 3
+
+
+@pytest.mark.parametrize("start", [3, 59, -1, 4.0, True, None, "4", np.nan])
+def test_a_bad_start_is_refused_before_anything_changes(start):
+    env = make_env(3)
+    env.reset(seed=0)
+    env.step([2, 2, 2])
+    bar, wealth, state = env.bar, env.wealth, env.rng.bit_generator.state
+    text = f"reset(options={{'start': ...}}): expected an integer in [4, 58], got {start!r} (sub-env 1)"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        env.reset(options=[{"start": 9}, {"start": start}, None])
+    np.testing.assert_array_equal(env.bar, bar)
+    np.testing.assert_array_equal(env.wealth, wealth)
+    assert env.rng.bit_generator.state == state
+
+
+@pytest.mark.parametrize("option", [{"begin": 4}, {"start": 4, "stop": 9}])
+def test_an_unknown_option_is_refused(option):
+    unknown = [key for key in option if key != "start"][0]
+    text = f"reset(options=...): expected the key 'start', got {unknown!r} (sub-env 2)"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        make_env(3).reset(options=[None, None, option])
+
+
+@pytest.mark.parametrize("start", [4, 58, np.int32(9)])
+def test_the_starts_at_both_ends_are_good(start):
+    env = make_env(1)
+    env.reset(options={"start": start})
+    assert env.bar.tolist() == [start]
+
+
+# -- actions ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad", "text"),
+    [
+        ("discrete", 3, "expected 0 (short), 1 (flat) or 2 (long), got 3 (sub-env 1)"),
+        ("discrete", -1, "expected 0 (short), 1 (flat) or 2 (long), got -1 (sub-env 1)"),
+        ("weight", [1.5], "expected a weight in [-1, 1], got [1.5] (sub-env 1)"),
+        ("weight", [np.nan], "expected a weight in [-1, 1], got [nan] (sub-env 1)"),
+        ("weight", [-np.inf], "expected a weight in [-1, 1], got [-inf] (sub-env 1)"),
+    ],
+)
+def test_an_action_outside_the_space_is_refused_before_anything_changes(kind, bad, text):
+    env = make_env(3, actions=kind)
+    good = 2 if kind == "discrete" else [0.5]
+    env.reset(seed=0)
+    env.step([good] * 3)
+    wealth, bar = env.wealth, env.bar
+    with pytest.raises(InvalidAction, match=re.escape(f"step(actions): {text}")):
+        env.step([good, bad, good])
+    np.testing.assert_array_equal(env.wealth, wealth)
+    np.testing.assert_array_equal(env.bar, bar)
+    env.step([good] * 3)
+    np.testing.assert_array_equal(env.bar, bar + 1)
+
+
+def test_a_bad_action_for_a_frozen_sub_env_is_ignored():
+    env = make_env(2, autoreset=False, episode_length=None)
+    env.reset(options=[{"start": 58}, {"start": 30}])
+    env.step([2, 2])
+    env.step([9, 2])
+    assert env.bar.tolist() == [59, 32]
+
+
+def test_discrete_actions_are_the_weights_minus_one_zero_and_one():
+    discrete, weight = make_env(3), make_env(3, actions="weight")
+    for env in (discrete, weight):
+        env.reset(options={"start": 10})
+    for _ in range(5):
+        left = discrete.step([0, 1, 2])
+        right = weight.step([[-1.0], [0.0], [1.0]])
+        np.testing.assert_array_equal(left.rewards, right.rewards)
+        np.testing.assert_array_equal(left.observations, right.observations)
+    assert left.rewards[1] == 0.0
+
+
+# -- construction -----------------------------------------------------------------------------------------
+
+
+def test_prices_may_come_in_any_form(tmp_path):
+    table = sims.data.load("sp500")
+    path = tmp_path / "closes.csv"
+    path.write_text("close\n" + "\n".join(map(str, table["close"])) + "\n")
+    bundled = TradingVecEnv(1)
+    assert bundled.closes.tolist() == table["close"].tolist() and bundled.params.execution == "open"
+    for prices in (table["close"], list(table["close"]), path, str(path)):
+        env = TradingVecEnv(1, prices=prices)
+        assert env.closes.tolist() == table["close"].tolist() and env.params.execution == "close"
+
+
+def test_the_execution_asked_for_is_taken():
+    assert make_env(1, execution="close").params.execution == "close"
+    assert make_env(1, execution="open").params.execution == "open"
+    with pytest.raises(ValueError, match=r"execution='open': expected prices with a column 'open', got closes alone"):
+        make_env(1, prices=make_table()["close"], execution="open")
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "text"),
+    [
+        ({"lookback": 0}, ValueError, "lookback: expected at least 1, got 0"),
+        ({"lookback": 2.5}, TypeError, "lookback: expected an integer, got float"),
+        ({"lookback": True}, TypeError, "lookback: expected an integer, got the bool True"),
+        ({"episode_length": 0}, ValueError, "episode_length: expected at least 1, got 0"),
+        ({"episode_length": "10"}, TypeError, "episode_length: expected an integer, got str"),
+        ({"actions": "continuous"}, ValueError, "actions: expected 'discrete' or 'weight', got 'continuous'"),
+        ({"transaction_cost": 1.0}, ValueError, "transaction_cost: expected a number in [0, 1), got 1.0"),
+        ({"transaction_cost": -1e-3}, ValueError, "transaction_cost: expected a number in [0, 1), got -0.001"),
+        ({"transaction_cost": np.nan}, ValueError, "transaction_cost: expected a number in [0, 1), got nan"),
+        ({"transaction_cost": None}, TypeError, "transaction_cost: expected a number, got None"),
+        ({"borrow_rate": -1.0}, ValueError, "borrow_rate: expected a number in [0, inf), got -1.0"),
+        ({"borrow_rate": np.inf}, ValueError, "borrow_rate: expected a number in [0, inf), got inf"),
+        ({"execution": "vwap"}, ValueError, "execution: expected 'open' or 'close', got 'vwap'"),
+        ({"reward": "sharpe"}, ValueError, "reward: expected 'log_growth' or 'return', got 'sharpe'"),
+        ({"reward": ["return"]}, ValueError, "reward: expected 'log_growth' or 'return', got ['return']"),
+        (
+            {"episode_length": 56},
+            ValueError,
+            "prices: expected at least 61 bars (lookback 4 + 56 steps of an episode + 1), got 60",
+        ),
+        (
+            {"episode_length": None, "lookback": 59},
+            ValueError,
+            "prices: expected at least 61 bars (lookback 59 + 1 step of an episode + 1), got 60",
+        ),
+        ({"prices": [1.0, np.nan]}, ValueError, "prices, index 1, column 'close': expected a finite price above 0"),
+        ({"num_envs": 0}, ValueError, "num_envs: expected at least 1, got 0"),
+    ],
+)
+def test_bad_arguments_are_refused(argument, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        make_env(**{"num_envs": 1, **argument})
+
+
+@pytest.mark.parametrize("argument", [{"episode_length": 55}, {"episode_length": None, "lookback": 58}])
+def test_the_longest_that_fits(argument):
+    env = make_env(4, **argument)
+    env.reset(seed=0)
+    assert np.unique(env.bar).tolist() == [argument.get("lookback", 4)]

@@ -1,0 +1,533 @@
+from __future__ import annotations
+
+import asyncio
+import copy
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sekai.env import ActionWrapper, Env, ObservationWrapper, RewardWrapper, Wrapper
+from sekai.mirror import AsyncMirror
+from sekai.results import ResetResult, StepResult
+from sekai.spaces import Box, Discrete
+
+
+class Counter(Env):
+    """Observes how often it was stepped; reward is k times that."""
+
+    def __init__(self):
+        self.observation_space = Box(0.0, np.inf, (1,), np.float64)
+        self.action_space = Discrete(4)
+        self.k = 1
+        self.n = 0
+        self.closed = 0
+        self.actions = []
+
+    @property
+    def doubled(self):
+        return 2 * self.k
+
+    @doubled.setter
+    def doubled(self, value):
+        self.k = value // 2
+
+    @property
+    def fixed(self):
+        return 7
+
+    def reset(self, *, seed=None, options=None):
+        self._set_rng(seed)
+        self.n = 0
+        return ResetResult(np.zeros(1), {"options": options})
+
+    def step(self, action):
+        self.n += 1
+        self.actions.append(action)
+        return StepResult(np.array([float(self.n)]), float(self.k * self.n), False, False, {})
+
+    def close(self):
+        self.closed += 1
+
+
+class Layer(Wrapper):
+    pass
+
+
+def step(env, action=0):
+    return asyncio.run(env.async_step(action))
+
+
+def reset(env, **kwargs):
+    return asyncio.run(env.async_reset(**kwargs))
+
+
+# -- Env ---------------------------------------------------------------------------------------------------
+
+
+def test_env_is_abstract():
+    with pytest.raises(TypeError, match="abstract"):
+        Env()
+
+    class NoStep(Env):
+        def reset(self, *, seed=None, options=None): ...
+
+    with pytest.raises(TypeError, match="step"):
+        NoStep()
+
+
+def test_str_is_the_class_name_or_the_spec_id():
+    env = Counter()
+    assert str(env) == "<Counter>"
+    env.spec = SimpleNamespace(id="market/Counter-v3")
+    assert str(env) == "<market/Counter-v3>"
+    assert str(Layer(env)) == "<Layer<market/Counter-v3>>"
+
+
+def test_defaults():
+    env = Counter()
+    assert env.metadata == {} and env.spec is None and env.unwrapped is env
+
+
+def test_context_manager_closes():
+    with Counter() as env:
+        assert isinstance(env, Counter) and env.closed == 0
+    assert env.closed == 1
+    with pytest.raises(KeyError), env:
+        raise KeyError
+    assert env.closed == 2
+
+
+def test_close_does_nothing_by_default():
+    class Plain(Counter):
+        close = Env.close
+
+    assert Plain().close() is None
+
+
+def test_seed_makes_the_stream_and_none_continues_it():
+    env = Counter()
+    env.reset(seed=5)
+    expected = np.random.default_rng(5).random(4)
+    first = env.rng.random(2)
+    env.reset()
+    np.testing.assert_array_equal(np.concatenate([first, env.rng.random(2)]), expected)
+    env.reset(seed=5)
+    np.testing.assert_array_equal(env.rng.random(4), expected)
+
+
+def test_set_rng_returns_the_seed_in_use():
+    env = Counter()
+    assert env._set_rng(np.int64(3)) == 3 == env._rng_seed
+    assert env._set_rng(None) == 3 == env._rng_seed
+    generator = np.random.default_rng(9)
+    assert env._set_rng(generator) is None
+    assert env._rng_seed is None and env.rng is generator
+    assert env._set_rng(None) is None and env.rng is generator
+
+
+def test_set_rng_creates_a_stream_where_there_is_none():
+    env = Counter()
+    seed = env._set_rng(None)
+    assert seed is not None and env._rng_seed == seed
+    np.testing.assert_array_equal(env.rng.random(3), np.random.default_rng(seed).random(3))
+
+
+def test_rng_without_a_seed_is_made_once_and_differs_between_envs():
+    a, b = Counter(), Counter()
+    assert a.rng is a.rng
+    assert a.rng.random() != b.rng.random()
+
+
+def test_rng_can_be_set():
+    env, generator = Counter(), np.random.default_rng(1)
+    env.rng = generator
+    assert env.rng is generator and env._rng_seed is None
+    with pytest.raises(TypeError, match=r"rng: expected a numpy.random.Generator, got int"):
+        env.rng = 3
+
+
+@pytest.mark.parametrize(("seed", "error"), [(-1, ValueError), (True, TypeError), ("1", TypeError)])
+def test_bad_seeds_leave_the_stream_alone(seed, error):
+    env = Counter()
+    env.reset(seed=1)
+    before = env.rng
+    with pytest.raises(error):
+        env.reset(seed=seed)
+    assert env.rng is before and env._rng_seed == 1
+
+
+def test_attributes_of_one_env():
+    env = Counter()
+    assert env.has_attr("k") and not env.has_attr("nope")
+    assert env.get_attr("k") == 1
+    env.set_attr("k", 5)
+    assert env.k == 5
+    env.set_attr("doubled", 8)
+    assert env.k == 4
+    with pytest.raises(AttributeError, match="nope"):
+        env.get_attr("nope")
+    with pytest.raises(AttributeError, match=r"set_attr: <Counter> has no attribute 'nope'"):
+        env.set_attr("nope", 1)
+    assert not hasattr(env, "nope")
+
+
+# -- async follows sync ------------------------------------------------------------------------------------
+
+
+def test_async_methods_run_the_sync_ones():
+    env = Counter()
+    assert reset(env, options={"a": 1}).info == {"options": {"a": 1}}
+    assert step(env).observation == [1.0]
+
+
+def test_an_async_override_is_used():
+    class Own(Counter):
+        async def async_step(self, action):
+            return "own"
+
+    assert step(Own()) == "own"
+    assert step(Layer(Layer(Own()))) == "own"
+
+
+def test_a_subclass_that_overrides_step_alone_gets_an_async_step_that_runs_it():
+    class Own(Counter):
+        async def async_step(self, action):
+            return "old"
+
+        async def async_reset(self, *, seed=None, options=None):
+            return "old"
+
+    class Newer(Own):
+        def step(self, action):
+            return "new"
+
+    class NewerStill(Newer):
+        def reset(self, *, seed=None, options=None):
+            return "new"
+
+    class Untouched(NewerStill):
+        pass
+
+    assert step(Newer()) == "new"
+    assert reset(Newer()) == "old"
+    assert step(Untouched()) == "new" and reset(Untouched()) == "new"
+
+
+def test_a_class_that_overrides_both_keeps_both():
+    class Both(Counter):
+        def step(self, action):
+            return "sync"
+
+        async def async_step(self, action):
+            return "async"
+
+    class Child(Both):
+        def reset(self, *, seed=None, options=None):
+            return "reset"
+
+    assert Child().step(0) == "sync" and step(Child()) == "async" and reset(Child()) == "reset"
+
+
+def test_a_mixin_counts_by_its_place_in_the_mro():
+    class Quick:
+        def step(self, action):
+            return "mixin"
+
+    class Remote:
+        async def async_step(self, action):
+            return "remote"
+
+    class Own(Counter):
+        async def async_step(self, action):
+            return "own"
+
+    class Before(Quick, Own):
+        pass
+
+    class Both(Quick, Remote, Own):
+        pass
+
+    class BothTurned(Remote, Quick, Own):
+        pass
+
+    assert step(Before()) == "mixin"
+    assert step(Both()) == "mixin"
+    assert step(BothTurned()) == "remote"
+
+
+def test_the_rule_reaches_a_wrapper_that_overrides_step_alone():
+    class Own(Counter):
+        async def async_step(self, action):
+            raise AssertionError("passed over")
+
+    class Bonus(Wrapper):
+        def step(self, action):
+            result = self.env.step(action)
+            return StepResult(result.observation, result.reward + 10, False, False, {})
+
+    assert step(Bonus(Own())).reward == 11.0
+
+
+def test_the_rule_holds_for_any_class_that_inherits_it():
+    class Base(AsyncMirror):
+        def step(self):
+            return 1
+
+        def reset(self):
+            return 2
+
+    class Faster(Base):
+        async def async_step(self):
+            return 10
+
+    class Changed(Faster):
+        def step(self):
+            return 3
+
+    assert [asyncio.run(cls().async_step()) for cls in (Base, Faster, Changed)] == [1, 10, 3]
+    assert asyncio.run(Changed().async_reset()) == 2
+
+
+# -- Wrapper -----------------------------------------------------------------------------------------------
+
+
+def test_a_wrapper_is_transparent():
+    inner = Counter()
+    env = Layer(inner)
+    assert env.env is inner and env.unwrapped is inner
+    assert env.reset(seed=3, options={"x": 1}).info == {"options": {"x": 1}}
+    assert env.step(2).observation == [1.0] and inner.actions == [2]
+    assert env.n == 1 and env.k == 1 and env.doubled == 2
+    assert env.observation_space is inner.observation_space and env.action_space is inner.action_space
+    env.close()
+    assert inner.closed == 1
+    with Layer(inner):
+        pass
+    assert inner.closed == 2
+
+
+def test_a_wrapper_wants_an_env():
+    with pytest.raises(TypeError, match="Layer: expected an Env to wrap, got"):
+        Layer(Counter)
+
+
+def test_spaces_spec_and_metadata_are_the_inner_ones_unless_assigned():
+    class Labelled(Wrapper):
+        metadata = {"label": 1}
+
+    inner = Counter()
+    env = Layer(inner)
+    inner.spec = SimpleNamespace(id="C-v0")
+    inner.metadata = {"a": 1}
+    assert env.spec is inner.spec and env.metadata is inner.metadata
+    env.action_space = Discrete(9)
+    env.spec = None
+    assert env.action_space == Discrete(9) and inner.action_space == Discrete(4)
+    assert env.spec is None and inner.spec is not None
+    assert env.observation_space is inner.observation_space
+    assert Labelled(env).metadata == {"label": 1}
+
+
+def test_the_random_stream_is_the_inner_one():
+    inner = Counter()
+    env = Layer(Layer(inner))
+    env.reset(seed=4)
+    assert env.rng is inner.rng and env._rng_seed == 4
+    assert env._set_rng(6) == 6 == inner._rng_seed
+    generator = np.random.default_rng(0)
+    env.rng = generator
+    assert inner.rng is generator and "_rng" not in vars(env)
+
+
+def test_private_names_are_delegated_and_dunders_are_not():
+    inner = Counter()
+    inner._secret = 3
+    inner.__array_interface__ = "not an array"
+    env = Layer(inner)
+    assert env._secret == 3
+    assert not hasattr(env, "__array_interface__")
+    with pytest.raises(AttributeError, match="nope"):
+        env.nope  # noqa: B018
+
+
+def test_len_and_iteration_go_from_the_outside_in():
+    inner = Counter()
+    middle = Layer(inner)
+    outer = Wrapper(middle)
+    assert list(outer) == [outer, middle, inner]
+    assert len(outer) == 3 and len(middle) == 2
+    assert str(outer) == "<Wrapper<Layer<Counter>>>"
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_wrappers_can_be_copied_and_pickled(duplicate):
+    env = Layer(Layer(Counter()))
+    env.reset(seed=1)
+    env.step(0)
+    twin = duplicate(env)
+    assert str(twin) == str(env) and twin.n == 1 and twin._rng_seed == 1
+
+
+def test_a_wrapper_without_env_says_so():
+    empty = Layer.__new__(Layer)
+    with pytest.raises(AttributeError, match="'Layer' object has no attribute 'env'"):
+        empty.k  # noqa: B018
+
+
+class WithK(Wrapper):
+    def __init__(self, env):
+        super().__init__(env)
+        self.k = 100
+
+
+class Slotted(Wrapper):
+    __slots__ = ("slot",)
+
+
+class Classy(Wrapper):
+    knob = 1
+
+    @property
+    def dial(self):
+        return self._dial
+
+    @dial.setter
+    def dial(self, value):
+        self._dial = value
+
+
+def test_set_attr_goes_to_the_layer_that_has_the_attribute():
+    inner = Counter()
+    env = Layer(Layer(inner))
+    env.set_attr("k", 5)
+    assert inner.k == 5 and "k" not in vars(env) and "k" not in vars(env.env)
+    assert env.step(0).reward == 5.0
+    assert env.get_attr("k") == 5 and env.has_attr("k")
+
+
+def test_set_attr_prefers_the_outermost_layer():
+    inner = Counter()
+    env = Layer(WithK(inner))
+    assert env.get_attr("k") == 100
+    env.set_attr("k", 5)
+    assert env.env.k == 5 and inner.k == 1 and env.get_attr("k") == 5
+
+
+def test_slots_class_attributes_and_properties_count_as_the_layers_own():
+    env = Layer(Slotted(Classy(Counter())))
+    env.set_attr("slot", 1)
+    env.set_attr("knob", 2)
+    env.set_attr("dial", 3)
+    env.set_attr("doubled", 8)
+    assert vars(env) == {"env": env.env}
+    assert env.env.slot == 1
+    assert vars(env.env.env)["knob"] == 2 and env.env.env.dial == 3 and Classy.knob == 1
+    assert env.unwrapped.k == 4
+    assert [env.get_attr(name) for name in ("slot", "knob", "dial", "doubled")] == [1, 2, 3, 8]
+
+
+def test_delegated_attributes_are_set_where_they_are_kept():
+    inner = Counter()
+    env = Layer(inner)
+    env.set_attr("spec", SimpleNamespace(id="New-v0"))
+    env.set_attr("action_space", Discrete(3))
+    assert inner.spec.id == "New-v0" and inner.action_space == Discrete(3)
+    env.action_space = Discrete(5)
+    env.set_attr("action_space", Discrete(6))
+    assert env.action_space == Discrete(6) and inner.action_space == Discrete(3)
+
+
+def test_unknown_names_raise_and_add_nothing():
+    inner = Counter()
+    env = Layer(Wrapper(inner))
+    assert not env.has_attr("nope")
+    with pytest.raises(AttributeError, match=r"'nope'.* on <Layer<Wrapper<Counter>>>"):
+        env.get_attr("nope")
+    with pytest.raises(AttributeError, match=r"'nope'.* on <Layer<Wrapper<Counter>>>"):
+        env.set_attr("nope", 1)
+    assert not any("nope" in vars(layer) for layer in env)
+    assert env.step(0).reward == 1.0
+
+
+def test_a_read_only_property_cannot_be_set():
+    with pytest.raises(AttributeError, match="fixed"):
+        Layer(Counter()).set_attr("fixed", 1)
+
+
+def test_a_base_env_with_its_own_attribute_methods_is_asked():
+    class Shell(Counter):
+        def __getattr__(self, name):
+            if name == "inside":
+                return 42
+            raise AttributeError(name)
+
+        def set_attr(self, name, value):
+            self.asked = (name, value)
+
+    env = Layer(Shell())
+    assert env.get_attr("inside") == 42 and env.has_attr("inside")
+    env.set_attr("inside", 3)
+    assert env.unwrapped.asked == ("inside", 3)
+
+
+# -- the three kinds ---------------------------------------------------------------------------------------
+
+
+class Doubled(ObservationWrapper):
+    def observation(self, obs):
+        return 2 * obs
+
+
+class Negated(RewardWrapper):
+    def reward(self, reward):
+        return -reward
+
+
+class Shifted(ActionWrapper):
+    def action(self, action):
+        return action + 1
+
+
+@pytest.mark.parametrize("kind", [ObservationWrapper, RewardWrapper, ActionWrapper])
+def test_the_three_kinds_are_abstract(kind):
+    with pytest.raises(TypeError, match="abstract"):
+        kind(Counter())
+
+
+def test_the_three_kinds_transform_sync_and_async():
+    inner = Counter()
+    env = Doubled(Negated(Shifted(inner)))
+    assert env.reset().observation == [0.0]
+    result = env.step(1)
+    assert result.observation == [2.0] and result.reward == -1.0
+    result = step(env, 2)
+    assert result.observation == [4.0] and result.reward == -2.0
+    assert inner.actions == [2, 3]
+
+
+def test_an_observation_wrapper_transforms_reset_observations():
+    class Later(Counter):
+        def reset(self, *, seed=None, options=None):
+            return ResetResult(np.array([3.0]), {"why": 1})
+
+    assert Doubled(Later()).reset().observation == [6.0]
+    assert reset(Doubled(Later())).observation == [6.0]
+    assert Doubled(Later()).reset().info == {"why": 1}
+
+
+def test_an_observation_wrapper_transforms_final_observations_in_a_new_info():
+    class Ending(Counter):
+        info = {"final_observation": np.array([9.0]), "k": 1}
+
+        def step(self, action):
+            return StepResult(np.array([1.0]), 0.0, True, False, self.info)
+
+    class Marked(Doubled):
+        def final_observation(self, obs):
+            return -obs
+
+    assert Doubled(Ending()).step(0).info == {"final_observation": [18.0], "k": 1}
+    assert step(Marked(Ending())).info == {"final_observation": [-9.0], "k": 1}
+    assert Ending.info["final_observation"] == [9.0]

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from toy_market import Walk, WalkVec
+
+from sekai.errors import InvalidAction, ResetRequired, VecEnvClosed
+from sekai.spaces import Dict, Discrete, Tuple
+from sekai.vector import NativeVecEnv, SyncVecEnv
+from sekai.vector.shell import SingleEnv
+from sekai.wrappers import OrderEnforcing, TimeLimit
+
+
+def shell(**kwargs):
+    return SingleEnv(partial(WalkVec, **kwargs))
+
+
+def test_gives_the_numbers_of_the_native_env_with_one_sub_env():
+    env, vec = shell(noise=1.0, goal=9), WalkVec(1, noise=1.0, goal=9, autoreset=False)
+    for seed in (7, None):
+        one, batch = env.reset(seed=seed, options={"start": 2.0}), vec.reset(seed=seed, options={"start": 2.0})
+        assert np.array_equal(one.observation, batch.observations[0])
+        assert one.info == batch.infos[0] == {"start": 2.0}
+        done = False
+        while not done:
+            one, batch = env.step(1), vec.step(np.array([1]))
+            assert np.array_equal(one.observation, batch.observations[0])
+            assert (one.reward, one.terminated, one.truncated, one.info) == (
+                batch.rewards[0],
+                batch.terminated[0],
+                batch.truncated[0],
+                batch.infos[0],
+            )
+            done = one.done
+
+
+def test_results_have_the_types_of_a_single_env():
+    env = shell(goal=1)
+    env.reset()
+    result = env.step(np.int64(1))
+    assert (type(result.reward), type(result.terminated), type(result.truncated)) == (float, bool, bool)
+    assert type(result.info) is dict
+    assert result.observation.shape == (1,)
+    assert (result.terminated, result.truncated, result.done) == (True, False, True)
+
+
+def test_an_episode_that_ended_is_not_reset():
+    env = shell(goal=2)
+    env.reset()
+    for _ in range(2):
+        result = env.step(1)
+    assert result.observation.tolist() == [2.0]
+    assert result.info == {"level": 2.0}
+
+
+def test_results_are_snapshots():
+    env = shell()
+    first = env.reset().observation
+    env.step(1)
+    assert first.tolist() == [0.0]
+    first[0] = 99.0
+    assert env.step(1).observation.tolist() == [2.0]
+
+
+def test_nested_spaces_arrive_as_elements():
+    class Nested(NativeVecEnv):
+        def __init__(self, num_envs, **kwargs):
+            observation = Dict({"side": Discrete(3), "pair": Tuple((Discrete(4), Discrete(5)))})
+            super().__init__(num_envs, observation, observation, **kwargs)
+            self.last = {"side": np.array([0]), "pair": (np.array([1]), np.array([2]))}
+
+        def _reset_envs(self, indices, options): ...
+
+        def _observe(self):
+            return self.last
+
+        def _step(self, actions):
+            self.last = actions
+            return np.zeros(1), np.zeros(1, bool), np.zeros(1, bool), {}
+
+    env = SingleEnv(Nested)
+    assert env.reset().observation == {"side": 0, "pair": (1, 2)}
+    action = {"side": 2, "pair": (3, 4)}
+    observation = env.step(action).observation
+    assert observation == action
+    assert env.observation_space.contains(observation)
+
+
+def test_a_seed_repeats_and_none_continues():
+    env = shell(noise=1.0, goal=100)
+
+    def walk(seed):
+        env.reset(seed=seed)
+        return [env.step(0).reward for _ in range(3)]
+
+    assert walk(5) == walk(np.int64(5)) != walk(None)
+    assert walk(np.random.default_rng(3)) == walk(np.random.default_rng(3)) != walk(5)
+
+
+@pytest.mark.parametrize(
+    ("seed", "error", "text"),
+    [([1], TypeError, "got list"), (True, TypeError, "the bool True"), (-1, ValueError, "got -1")],
+)
+def test_a_wrong_seed_is_refused(seed, error, text):
+    with pytest.raises(error, match=text):
+        shell().reset(seed=seed)
+
+
+def test_the_random_stream_is_the_native_envs_through_wrappers_too():
+    env = OrderEnforcing(shell(noise=1.0))
+    assert env.rng is env.unwrapped.vec.rng
+    env.reset(seed=4)
+    assert env.rng is env.unwrapped.vec.rng
+    assert env.unwrapped._rng_seed == 4
+    with pytest.raises(TypeError, match=r"set by reset\(seed=\.\.\.\) alone"):
+        env.unwrapped.rng = np.random.default_rng(1)
+
+
+def test_options_that_are_no_dict_are_refused():
+    with pytest.raises(TypeError, match="expected a dict or None"):
+        shell().reset(options=[{"start": 1}])
+
+
+@pytest.mark.parametrize("action", [np.array([1]), [0, 1], "up", 0.5, {"side": 1}])
+def test_an_action_of_the_wrong_form_is_refused_before_anything_moves(action):
+    env = shell()
+    env.reset()
+    with pytest.raises(InvalidAction, match=r"step\(action\): expected an element of Discrete\(2"):
+        env.step(action)
+    assert env.level == 0.0
+
+
+def test_a_step_before_the_first_reset_is_refused():
+    with pytest.raises(ResetRequired):
+        shell().step(1)
+
+
+def test_attributes_are_those_of_the_one_sub_env():
+    env = shell(goal=8)
+    env.reset(options={"start": 4.0})
+    assert env.goal == 8
+    assert env.level == 4.0  # a column of the native env
+    assert env.get_attr("level") == 4.0
+    assert env.num_envs == 1
+    assert env.has_attr("goal") and not env.has_attr("nope")
+    with pytest.raises(AttributeError, match="nope"):
+        env.get_attr("nope")
+    with pytest.raises(AttributeError, match="_hidden"):
+        env._hidden  # noqa: B018
+
+
+def test_methods_are_called_for_the_one_sub_env():
+    env = shell()
+    env.reset(options={"start": 1.0})
+    assert env.above(0.5) == True  # noqa: E712 - a NumPy bool, not an array
+    assert env.above(0.5, by=1.0) == False  # noqa: E712
+    assert np.ndim(env.above(0.5)) == 0
+
+
+def test_set_attr_reaches_the_simulation_and_adds_nothing():
+    env = TimeLimit(OrderEnforcing(shell(goal=5)), 10)
+    env.reset()
+    env.set_attr("goal", 1)
+    assert env.step(1).terminated
+    env.set_attr("level", -3.0)
+    env.reset(options={"start": -3.0})
+    assert env.step(1).observation.tolist() == [-2.0]
+    env.set_attr("weights", [5, 6, 7])  # one value that happens to be a list
+    assert list(env.weights) == [5, 6, 7]
+    with pytest.raises(AttributeError, match="nope"):
+        env.set_attr("nope", 1)
+
+
+def test_close_closes_the_native_env():
+    with shell() as env:
+        env.reset()
+    assert env.vec.closed
+    env.close()
+    with pytest.raises(VecEnvClosed):
+        env.step(1)
+
+
+def test_a_factory_has_to_give_a_vec_env_of_one():
+    built = []
+
+    def two(num_envs, autoreset):
+        built.append(WalkVec(2, autoreset=autoreset))
+        return built[0]
+
+    with pytest.raises(ValueError, match=r"expected 1 sub-env from .*two.*, got 2"):
+        SingleEnv(two)
+    assert built[0].closed
+    with pytest.raises(TypeError, match=r"expected a VecEnv from .*, got Walk"):
+        SingleEnv(lambda num_envs, autoreset: Walk())
+
+
+@pytest.mark.parametrize("autoreset", [True, False])
+def test_many_shells_in_a_row_step_as_the_native_env_does(autoreset):
+    rows = SyncVecEnv([partial(SingleEnv, WalkVec)] * 3, autoreset=autoreset)
+    native = WalkVec(3, autoreset=autoreset)
+    options = [{"start": 0}, {"start": 1}, {"start": -9}]
+    left, right = rows.reset(options=options), native.reset(options=options)
+    for step in range(6):
+        assert np.array_equal(left.observations, right.observations)
+        assert repr(list(left.infos)) == repr(list(right.infos))
+        actions = np.array([1, step % 2, 1])
+        left, right = rows.step(actions), native.step(actions)
+        assert np.array_equal(left.rewards, right.rewards)
+        assert np.array_equal(left.terminated, right.terminated)
+        assert np.array_equal(left.truncated, right.truncated)
+
+
+def test_asynchronous_calls_run_the_synchronous_ones():
+    import asyncio
+
+    env = shell()
+    assert asyncio.run(env.async_reset()).observation.tolist() == [0.0]
+    assert asyncio.run(env.async_step(1)).observation.tolist() == [1.0]

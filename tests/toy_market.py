@@ -1,0 +1,102 @@
+"""A walk that goes up by its action, written once as an Env and once as a NativeVecEnv; for the registry, the
+single-env shell and the command."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sekai.env import Env
+from sekai.results import ResetResult, StepResult
+from sekai.spaces import Box, Discrete
+from sekai.vector import NativeVecEnv
+
+OBSERVATION = Box(-np.inf, np.inf, (1,), np.float64)
+ACTION = Discrete(2)
+
+
+def always_up(vec):
+    return lambda observations: np.ones(vec.num_envs, dtype=np.int64)
+
+
+def interrupted_at_the_fourth_call(vec):
+    calls = []
+
+    def policy(observations):
+        calls.append(observations)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return np.ones(vec.num_envs, dtype=np.int64)
+
+    return policy
+
+
+def fussy(vec):
+    raise ValueError("fussy: expected another market")
+
+
+POLICIES = {"up": always_up, "interrupted": interrupted_at_the_fourth_call, "fussy": fussy}
+
+
+class Walk(Env):
+    """Reward is the level; terminates at ``goal``."""
+
+    observation_space = OBSERVATION
+    action_space = ACTION
+    policies = POLICIES
+
+    def __init__(self, *, goal=3, start=0.0):
+        self.goal = goal
+        self.start = start
+        self.level = 0.0
+        self.closed = False
+
+    def reset(self, *, seed=None, options=None):
+        self._set_rng(seed)
+        self.level = float((options or {}).get("start", self.start))
+        return ResetResult(np.array([self.level]), {"start": self.level})
+
+    def step(self, action):
+        self.level += int(action)
+        return StepResult(
+            np.array([self.level]), self.level, self.level >= self.goal, False, {"level": self.level}
+        )
+
+    def close(self):
+        self.closed = True
+
+
+class WalkVec(NativeVecEnv):
+    """The same, with noise of standard deviation ``noise`` on each step."""
+
+    policies = POLICIES
+
+    def __init__(
+        self, num_envs, *, goal=3, start=0.0, noise=0.0, autoreset=True, max_episode_steps=None, shift=None
+    ):
+        super().__init__(
+            num_envs, OBSERVATION, ACTION, autoreset=autoreset, max_episode_steps=max_episode_steps
+        )
+        self.max_episode_steps = max_episode_steps
+        self.goal = goal
+        self.start = start
+        self.noise = noise
+        self.shift = shift
+        self.level = np.zeros(num_envs)
+        self.weights = [1, 2]
+
+    def above(self, threshold, *, by=0.0):
+        return self.level > threshold + by
+
+    def _reset_envs(self, indices, options):
+        self.level[indices] = [float((each or {}).get("start", self.start)) for each in options]
+
+    def _reset_infos(self, indices):
+        return {"start": self.level[indices]}
+
+    def _observe(self):
+        return self.level[:, None]
+
+    def _step(self, actions):
+        moves = actions + self.noise * self.rng.standard_normal(self.num_envs)
+        self.level = np.where(self.frozen, self.level, self.level + moves)
+        return self.level, self.level >= self.goal, np.zeros(self.num_envs, bool), {"level": self.level}
