@@ -52,6 +52,10 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
     if not first.completed:
         return problems
     problems += _compare(first, again, seed)
+    if not again.completed:
+        return problems
+    if not other.completed:
+        return problems + [f"with seed {seed + 1}: {problem}" for problem in other.problems.values()]
     if not other.seeded and not again.differs_from(other):
         problems.append(
             f"reset(seed={seed + 1}): expected the seed to reach _set_rng(), got _rng_seed {env._rng_seed!r} "
@@ -196,21 +200,21 @@ def _compare(first: _Run, again: _Run, seed: int) -> list[str]:
 
 def _check_step_after_end(env: Env[Any, Any], actions: Sequence[Any], seed: int) -> list[str]:
     """Step once past the end of an episode, if one ends: a result or ``ResetRequired``, nothing else."""
-    env.reset(seed=seed)
-    for action in actions:
-        result = env.step(deepcopy(action))
-        if result.done and not resets_itself(result.info):
-            break
-    else:
-        return []
+    where, expected = "a further run", "no error"
     try:
-        result = env.step(deepcopy(action))
+        env.reset(seed=seed)
+        for action in actions:
+            result = env.step(deepcopy(action))
+            if result.done and not resets_itself(result.info):
+                where, expected = "step() after the end of an episode", "a StepResult or ResetRequired"
+                result = env.step(deepcopy(action))
+                if not isinstance(result, StepResult):
+                    return [f"{where}: expected {expected}, got {_describe(result)}"]
+                break
     except ResetRequired:
         return []
     except Exception as error:
-        return [f"step() after the end of an episode: expected a StepResult or ResetRequired, got {_name(error)}"]
-    if not isinstance(result, StepResult):
-        return [f"step() after the end of an episode: expected a StepResult or ResetRequired, got {_describe(result)}"]
+        return [f"{where}: expected {expected}, got {_name(error)}"]
     return []
 
 

@@ -57,9 +57,7 @@ class Walk(Env):
 
     def step(self, action):
         self.level += int(action)
-        return StepResult(
-            np.array([self.level]), self.level, self.level >= self.goal, False, {"level": self.level}
-        )
+        return StepResult(np.array([self.level]), self.level, self.level >= self.goal, False, {"level": self.level})
 
     def close(self):
         self.closed = True
@@ -70,12 +68,8 @@ class WalkVec(NativeVecEnv):
 
     policies = POLICIES
 
-    def __init__(
-        self, num_envs, *, goal=3, start=0.0, noise=0.0, autoreset=True, max_episode_steps=None, shift=None
-    ):
-        super().__init__(
-            num_envs, OBSERVATION, ACTION, autoreset=autoreset, max_episode_steps=max_episode_steps
-        )
+    def __init__(self, num_envs, *, goal=3, start=0.0, noise=0.0, autoreset=True, max_episode_steps=None, shift=None):
+        super().__init__(num_envs, OBSERVATION, ACTION, autoreset=autoreset, max_episode_steps=max_episode_steps)
         self.max_episode_steps = max_episode_steps
         self.goal = goal
         self.start = start

@@ -31,10 +31,10 @@ def snapshot_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype != object:
             return value.copy()
-        copied = value.copy()
+        copied = np.empty(value.size, dtype=object)
         for position, item in enumerate(value.flat):
-            copied.flat[position] = snapshot_value(item)
-        return copied
+            copied[position] = snapshot_value(item)
+        return copied.reshape(value.shape)
     kind = type(value)
     if kind is dict:
         return {key: snapshot_value(item) for key, item in value.items()}

@@ -101,9 +101,7 @@ def check_settings(spec: EnvSpec, entry_point: EntryPoint, settings: Mapping[str
     names = [item.name for item in parameters if item.name not in _NOT_SETTABLE]
     for key in settings:
         if key not in (*names, "max_episode_steps"):
-            raise CommandError(
-                f"--set: {spec.id} has no argument {key!r}; it has: {', '.join(names) or 'none'}"
-            )
+            raise CommandError(f"--set: {spec.id} has no argument {key!r}; it has: {', '.join(names) or 'none'}")
 
 
 def parameters_of(spec: EnvSpec, entry_point: EntryPoint) -> list[inspect.Parameter] | None:

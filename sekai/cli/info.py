@@ -77,9 +77,7 @@ def _spec_facts(spec: EnvSpec) -> dict[str, Any]:
         "reward_threshold": spec.reward_threshold,
         "nondeterministic": spec.nondeterministic,
         "kwargs": spec.kwargs,
-        "additional_wrappers": [
-            getattr(wrapper, "name", repr(wrapper)) for wrapper in spec.additional_wrappers
-        ],
+        "additional_wrappers": [getattr(wrapper, "name", repr(wrapper)) for wrapper in spec.additional_wrappers],
         "modes": [mode for mode in MODES if _runs_in(spec, mode)],
         "parameters": {
             name: _signature(spec, getattr(spec, name))

@@ -34,9 +34,7 @@ class EpisodeLog:
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
 
-    def add(
-        self, rewards: NDArray[np.float64], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]
-    ) -> int:
+    def add(self, rewards: NDArray[np.float64], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]) -> int:
         """Take one step of every sub-env into account.
 
         Args:

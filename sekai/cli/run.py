@@ -118,9 +118,7 @@ def run_env(args: argparse.Namespace) -> int:
             raise CommandError(f"{spec.id} is registered with autoreset off, so its episodes would not go on")
         policy = _choose_policy(vec, args.policy, args.seed)
         with _progress_bar(steps, args.episodes) as progress:
-            run = roll_out(
-                vec, policy, seed=args.seed, steps=steps, episodes=args.episodes, progress=progress
-            )
+            run = roll_out(vec, policy, seed=args.seed, steps=steps, episodes=args.episodes, progress=progress)
     finally:
         vec.close()
     report = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -165,6 +166,8 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
         self._require_open(f"{name}()")
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
+            # Without it a VecEnv that is dropped unclosed leaves its loop's selector and sockets to a warning.
+            weakref.finalize(self, self._loop.close)
         task = self._loop.create_task(call())
         try:
             return self._loop.run_until_complete(task)

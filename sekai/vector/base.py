@@ -110,14 +110,16 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     if TYPE_CHECKING:  # AsyncMirror provides them; here are their types
 
-        async def async_step(self, actions: Any) -> VecStepResult[Any]: ...
+        async def async_step(self, actions: Any) -> VecStepResult[Any]:
+            """Async step; the default runs ``step()``."""
 
         async def async_reset(
             self,
             *,
             seed: list[SeedType] | SeedType = None,
             options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-        ) -> VecResetResult[Any]: ...
+        ) -> VecResetResult[Any]:
+            """Async reset; the default runs ``reset()``."""
 
     # -- sub-env attributes --------------------------------------------------------------------------------
 

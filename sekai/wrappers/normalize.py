@@ -127,9 +127,7 @@ class NormalizeReward(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsTy
         """``step()``, through the env's ``async_step()``."""
         return self._scale(await self.env.async_step(action))
 
-    async def async_reset(
-        self, *, seed: SeedType = None, options: OptionsType = None
-    ) -> ResetResult[ObsType]:
+    async def async_reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
         """``reset()``, through the env's ``async_reset()``."""
         result = await self.env.async_reset(seed=seed, options=options)
         self._discounted.reset()

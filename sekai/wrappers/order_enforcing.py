@@ -43,9 +43,7 @@ class OrderEnforcing(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsTyp
             raise self._reset_required()
         return await self.env.async_step(action)
 
-    async def async_reset(
-        self, *, seed: SeedType = None, options: OptionsType = None
-    ) -> ResetResult[ObsType]:
+    async def async_reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
         """``reset()``, through the env's ``async_reset()``."""
         result = await self.env.async_reset(seed=seed, options=options)
         self.has_reset = True

@@ -30,9 +30,7 @@ class RecordEpisodeStatistics(Wrapper[ObsType, ActType, ObsType, ActType], Gener
         episode_stats: The last finished episode, None before the first has finished.
     """
 
-    def __init__(
-        self, env: Env[ObsType, ActType], tracker: StatsTracker | None = None, deque_size: int = 100
-    ) -> None:
+    def __init__(self, env: Env[ObsType, ActType], tracker: StatsTracker | None = None, deque_size: int = 100) -> None:
         super().__init__(env)
         self.tracker: StatsTracker = InMemoryTracker(deque_size) if tracker is None else tracker
         self.episode_stats: EpisodeStats | None = None
@@ -55,9 +53,7 @@ class RecordEpisodeStatistics(Wrapper[ObsType, ActType, ObsType, ActType], Gener
         """``step()``, through the env's ``async_step()``."""
         return self._record(await self.env.async_step(action))
 
-    async def async_reset(
-        self, *, seed: SeedType = None, options: OptionsType = None
-    ) -> ResetResult[ObsType]:
+    async def async_reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
         """``reset()``, through the env's ``async_reset()``."""
         result = await self.env.async_reset(seed=seed, options=options)
         self._begin(seed)

@@ -36,8 +36,7 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, Ac
         is_integer = isinstance(max_episode_steps, (int, np.integer)) and max_episode_steps is not True
         if not is_integer or max_episode_steps < 1:
             raise ValueError(
-                f"TimeLimit: expected max_episode_steps to be an integer of at least 1, "
-                f"got {max_episode_steps!r}"
+                f"TimeLimit: expected max_episode_steps to be an integer of at least 1, got {max_episode_steps!r}"
             )
         self.max_episode_steps = int(max_episode_steps)
         self.elapsed_steps = 0
@@ -56,9 +55,7 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, Ac
         """``step()``, through the env's ``async_step()``."""
         return self._count(await self.env.async_step(action))
 
-    async def async_reset(
-        self, *, seed: SeedType = None, options: OptionsType = None
-    ) -> ResetResult[ObsType]:
+    async def async_reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
         """``reset()``, through the env's ``async_reset()``."""
         result = await self.env.async_reset(seed=seed, options=options)
         self.elapsed_steps = 0

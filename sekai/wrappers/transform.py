@@ -123,13 +123,11 @@ class RescaleAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[
         if not inner.is_bounded():
             raise ValueError(f"RescaleAction: expected a bounded action space, got {inner}")
         low, high = (
-            np.broadcast_to(np.asarray(bound, dtype=inner.dtype), inner.shape)
-            for bound in (min_action, max_action)
+            np.broadcast_to(np.asarray(bound, dtype=inner.dtype), inner.shape) for bound in (min_action, max_action)
         )
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(
-                f"RescaleAction: expected finite min_action < max_action, "
-                f"got {min_action!r} and {max_action!r}"
+                f"RescaleAction: expected finite min_action < max_action, got {min_action!r} and {max_action!r}"
             )
         self.action_space = Box(low, high, inner.shape, inner.dtype)
 

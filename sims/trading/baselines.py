@@ -25,7 +25,7 @@ def takes_discrete_actions(vec: Any) -> bool:
         ValueError: Its action space is neither ``Discrete(3)`` nor a ``Box`` of shape (1,).
     """
     space = vec.action_space
-    if isinstance(space, Discrete) and space.n == 3:
+    if isinstance(space, Discrete) and (space.n, space.start) == (3, 0):
         return True
     if isinstance(space, Box) and space.shape == (1,):
         return False

@@ -18,8 +18,6 @@ from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
 from sims.trading.kernels import START_WEALTH, Account, Market, Outcome, Terms, advance_trading, observe_trading
 from sims.trading.params import TradingParams, choose_execution
 
-_COLUMN_DTYPES = Outcome(np.float64, np.bool_, np.bool_, np.float64, np.float64, np.float64, np.float64)
-
 
 class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
     """Trade one asset along a price history: every sub-env is an account somewhere on the same history.
@@ -231,8 +229,7 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         self, actions: NDArray[Any]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], InfoArrays]:
         weights = self._read_weights(actions)
-        # Rows of frozen sub-envs stay 0.
-        outcome = Outcome(*(np.zeros(self.num_envs, dtype) for dtype in _COLUMN_DTYPES))
+        outcome = Outcome.zeros(self.num_envs)
         advance_trading(self._market, self._terms, self._account, weights, self.frozen, outcome)
         infos = {
             "price": outcome.price,

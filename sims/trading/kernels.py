@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 from numpy import bool_, float32, float64, int64
 from numpy.typing import NDArray
 
@@ -90,11 +91,22 @@ class Outcome(NamedTuple):
     cost: NDArray[float64]
     borrow: NDArray[float64]
 
+    @classmethod
+    def zeros(cls, n: int) -> Outcome:
+        """Fresh columns of ``n`` rows."""
+        return cls(
+            reward=np.zeros(n),
+            terminated=np.zeros(n, dtype=bool_),
+            truncated=np.zeros(n, dtype=bool_),
+            price=np.zeros(n),
+            turnover=np.zeros(n),
+            cost=np.zeros(n),
+            borrow=np.zeros(n),
+        )
+
 
 @jit
-def trade_row(
-    units: float, cash: float, price: float, weight: float, rate: float
-) -> tuple[float, float, float, float]:
+def trade_row(units: float, cash: float, price: float, weight: float, rate: float) -> tuple[float, float, float, float]:
     """Trade one account to a weight that holds exactly after the cost has been paid.
 
     With wealth ``W = cash + u`` and position ``u = units * price`` before the trade, the position after it is the

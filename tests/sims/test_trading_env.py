@@ -106,9 +106,9 @@ def test_attributes_per_sub_env_and_of_the_market():
 def test_attributes_cannot_reach_the_state():
     env = make_env(2)
     env.reset(seed=0)
-    before = env.wealth
-    env.wealth[:] = 7.0
-    np.testing.assert_array_equal(env.wealth, before)
+    for name in ("wealth", "position", "price", "bar"):
+        getattr(env, name)[:] = 7
+        assert (getattr(env, name) != 7).all()
     with pytest.raises(AttributeError):
         env.set_attr("wealth", [1.0, 2.0])
     with pytest.raises(ValueError, match="read-only"):
@@ -327,6 +327,11 @@ def test_an_unknown_option_is_refused(option):
     text = f"reset(options=...): expected the key 'start', got {unknown!r} (sub-env 2)"
     with pytest.raises(ValueError, match=re.escape(text)):
         make_env(3).reset(options=[None, None, option])
+
+
+def test_a_bool_is_no_start():
+    with pytest.raises(ValueError, match=r"expected an integer in \[1, 58\], got True \(sub-env 0\)"):
+        make_env(1, lookback=1).reset(options={"start": True})
 
 
 @pytest.mark.parametrize("start", [4, 58, np.int32(9)])

@@ -48,7 +48,7 @@ def test_the_naive_twin_follows_the_golden_trajectory(run):
         reward=terms["reward"],
     )
     for action, expected in zip(run["actions"], run["steps"], strict=True):
-        weight = float(np.float32(action)) if terms["actions"] == "weight" else action - 1.0
+        weight = float(np.float32(action[0])) if terms["actions"] == "weight" else action - 1.0
         reward, _, _, info = twin.step(weight)
         got = {"reward": reward, **info}
         assert [got[name] for name in run["columns"]] == pytest.approx(expected, rel=1e-12, abs=1e-15)

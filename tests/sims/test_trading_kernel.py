@@ -51,12 +51,6 @@ def new_account(starts, ends):
     )
 
 
-def new_outcome(n):
-    return Outcome(
-        np.zeros(n), np.zeros(n, bool), np.zeros(n, bool), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-    )
-
-
 def random_weights(rng, shape):
     """A third of them -1, 0 or 1, and many repeated."""
     weights = rng.uniform(-1.0, 1.0, shape)
@@ -73,7 +67,7 @@ def play(market, terms, account, weights, advance=advance_trading, observe=obser
     n = weights.shape[1]
     frozen = np.zeros(n, bool)
     for row in weights:
-        outcome = new_outcome(n)
+        outcome = Outcome.zeros(n)
         advance(market, terms, account, row, frozen, outcome)
         observations = np.empty((n, LOOKBACK + 1), np.float32)
         observe(market, account, observations)

@@ -1,0 +1,449 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toy_market
+from toy_market import WalkVec
+
+from sekai.cli import info, listing, main
+from sekai.cli import run as run_module
+from sekai.cli.rollout import EpisodeLog
+from sekai.registry import EnvRegistry
+from sekai.spaces import Box
+
+ROOT = Path(__file__).parents[1]
+WALK, WALK_VEC = "toy_market:Walk", "toy_market:WalkVec"
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch):
+    """What the command sees: Walk-v0 in both forms, OnlyEnv-v0 without a native one."""
+    registry = EnvRegistry()
+    for verb in (info, listing, run_module):
+        monkeypatch.setattr(verb, "default_registry", registry)
+    registry.register("Walk-v0", WALK, vector_entry_point=WALK_VEC)
+    registry.register("OnlyEnv-v0", WALK)
+    return registry
+
+
+def run(capsys, *argv):
+    """Exit status, stdout and stderr of the command."""
+    status = main([str(word) for word in argv])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def run_json(capsys, *argv):
+    status, out, err = run(capsys, *argv, "--json")
+    assert (status, err) == (0, "")
+    assert len(out.splitlines()) == 1
+    return json.loads(out)
+
+
+def refuse(capsys, *argv):
+    """The one line on stderr with which the command is refused."""
+    status, out, err = run(capsys, *argv)
+    assert (status, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    return err
+
+
+# -- run ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["native", "sync", "async"])
+def test_run_reports_every_episode_that_ended(capsys, mode):
+    # Three steps up, with rewards 1, 2, 3: every episode returns 6 after 3 steps. 10 steps hold 3 of them each.
+    report = run_json(
+        capsys, "run", "Walk-v0", "--num-envs", 4, "--steps", 10, "--policy", "up", "--mode", mode, "--seed", 1
+    )
+    speed, first = report.pop("env_steps_per_second"), report.pop("first_step_seconds")
+    assert speed > 0 and first > 0
+    assert report == {
+        "env": "Walk-v0",
+        "mode": mode,
+        "policy": "up",
+        "seed": 1,
+        "settings": {},
+        "num_envs": 4,
+        "steps": 10,
+        "env_steps": 40,
+        "episodes": 12,
+        "return_mean": 6.0,
+        "return_sd": 0.0,
+        "return_standard_error": 0.0,
+        "length_mean": 3.0,
+        "terminated_share": 1.0,
+        "truncated_share": 0.0,
+        "interrupted": False,
+    }
+
+
+def test_run_prints_a_table(capsys):
+    status, out, err = run(
+        capsys, "run", "Walk-v0", "--num-envs", 4, "--steps", 10, "--policy", "up", "--set", "goal=2"
+    )
+    assert (status, err) == (0, "")
+    rows = {line[:12].strip(): line[12:].strip() for line in out.splitlines()}
+    speed = rows.pop("env-steps/s")
+    assert "first step, which may compile, left out" in speed
+    assert float(speed.split()[0].replace(",", "")) > 0
+    assert rows == {
+        "env": "Walk-v0",
+        "mode": "native",
+        "policy": "up",
+        "seed": "-",
+        "settings": "goal=2",
+        "num_envs": "4",
+        "steps": "10 (40 env-steps)",
+        "episodes": "20",
+        "return, mean": "3 (standard error 0)",
+        "return, sd": "0",
+        "length, mean": "2",
+        "terminated": "100.0%",
+        "truncated": "0.0%",
+    }
+
+
+def test_run_uses_the_modes_make_vec_would(capsys):
+    short = ("--num-envs", 2, "--steps", 1)
+    assert run_json(capsys, "run", "Walk-v0", *short)["mode"] == "native"
+    assert run_json(capsys, "run", "OnlyEnv-v0", *short)["mode"] == "sync"
+
+
+def test_run_defaults_to_many_copies_and_steps(capsys):
+    report = run_json(capsys, "run", "Walk-v0")
+    assert (report["num_envs"], report["steps"], report["policy"]) == (1024, 1000, "random")
+
+
+def test_statistics_agree_with_those_of_the_episodes_themselves(capsys, registry):
+    arguments = {"noise": 0.5, "goal": 4.0, "max_episode_steps": 6}
+    settings = [word for key, value in arguments.items() for word in ("--set", f"{key}={value}")]
+    report = run_json(
+        capsys, "run", "Walk-v0", "--num-envs", 5, "--steps", 40, "--policy", "up", "--seed", 3, *settings
+    )
+    assert report["settings"] == arguments
+    vec = registry.make_vec("Walk-v0", 5, **arguments)
+    vec.reset(seed=3)
+    returns, episodes = np.zeros(5), []
+    for _ in range(40):
+        result = vec.step(np.ones(5, dtype=np.int64))
+        returns += result.rewards
+        for i in np.flatnonzero(result.dones):
+            episodes.append((returns[i], result.infos[i]["final_info"]["elapsed_steps"], result.truncated[i]))
+            returns[i] = 0.0
+    totals, lengths, truncated = map(np.array, zip(*episodes, strict=True))
+    assert report["episodes"] == len(episodes) > 20
+    assert report["return_mean"] == pytest.approx(totals.mean())
+    assert report["return_sd"] == pytest.approx(totals.std(ddof=1))
+    assert report["return_standard_error"] == pytest.approx(totals.std(ddof=1) / np.sqrt(len(episodes)))
+    assert report["length_mean"] == pytest.approx(lengths.mean())
+    assert report["truncated_share"] == pytest.approx(truncated.mean())
+    assert 0 < truncated.mean() < 1
+
+
+def test_episodes_counts_exactly_the_first_that_end(capsys):
+    report = run_json(capsys, "run", "Walk-v0", "--num-envs", 4, "--episodes", 6, "--policy", "up")
+    assert (report["episodes"], report["steps"]) == (6, 6)  # 4 end at step 3, 4 more at step 6
+
+
+def test_the_log_keeps_the_first_episodes_in_the_order_of_step_and_sub_env():
+    log = EpisodeLog(3, limit=3)
+    no = np.zeros(3, dtype=bool)
+    assert log.add(np.array([1.0, 10.0, 100.0]), np.array([False, True, False]), no) == 1
+    assert log.add(np.array([2.0, 20.0, 200.0]), np.array([True, False, True]), np.array([True, False, False])) == 2
+    assert log.add(np.array([4.0, 40.0, 400.0]), ~no, no) == 3
+    assert log.count == 6
+    summary = log.summary()
+    assert summary["episodes"] == 3
+    assert summary["return_mean"] == pytest.approx((10 + 3 + 300) / 3)
+    assert summary["length_mean"] == pytest.approx((1 + 2 + 2) / 3)
+    assert (summary["terminated_share"], summary["truncated_share"]) == (1.0, pytest.approx(1 / 3))
+
+
+def test_no_episode_is_null_in_json_and_nan_in_the_table(capsys):
+    argv = ("run", "Walk-v0", "--num-envs", 2, "--steps", 1, "--policy", "up")
+    report = run_json(capsys, *argv)
+    assert report["episodes"] == 0
+    for key in ("return_mean", "return_sd", "return_standard_error", "length_mean", "terminated_share"):
+        assert report[key] is None
+    assert report["env_steps_per_second"] is None  # the only step is the one left out
+    assert "return, mean  nan" in run(capsys, *argv)[1]
+
+
+def test_one_episode_has_a_mean_but_no_spread(capsys):
+    report = run_json(capsys, "run", "Walk-v0", "--num-envs", 1, "--steps", 3, "--policy", "up")
+    assert (report["episodes"], report["return_mean"]) == (1, 6.0)
+    assert report["return_sd"] is None and report["return_standard_error"] is None
+
+
+def test_a_seed_repeats_the_run_random_actions_included(capsys):
+    argv = ("run", "Walk-v0", "--num-envs", 8, "--steps", 30, "--set", "noise=1.0", "--seed")
+    means = [run_json(capsys, *argv, seed)["return_mean"] for seed in (5, 5, 6)]
+    assert means[0] == means[1] != means[2]
+
+
+def test_set_takes_python_literals_and_else_text(capsys):
+    report = run_json(
+        capsys,
+        *("run", "Walk-v0", "--num-envs", 1, "--steps", 1),
+        *("--set", "shift=[1, 2.5, None]", "--set", "goal=1e3", "--set", "start=-2"),
+    )
+    assert report["settings"] == {"shift": [1, 2.5, None], "goal": 1000.0, "start": -2}
+    report = run_json(capsys, "run", "Walk-v0", "--num-envs", 1, "--steps", 1, "--set", "shift=data/a=b.csv")
+    assert report["settings"] == {"shift": "data/a=b.csv"}
+
+
+def test_a_setting_that_json_lacks_is_written_as_text(capsys):
+    report = run_json(capsys, "run", "Walk-v0", "--num-envs", 1, "--steps", 1, "--set", "shift={1}")
+    assert report["settings"] == {"shift": "{1}"}
+
+
+def test_ctrl_c_prints_what_was_measured_so_far(capsys):
+    argv = ("run", "Walk-v0", "--num-envs", 2, "--steps", 100, "--policy", "interrupted")
+    status, out, err = run(capsys, *argv)
+    assert (status, err) == (130, "")
+    assert "3 (6 env-steps), interrupted" in out
+    status, out, _ = run(capsys, *argv, "--json")
+    report = json.loads(out)
+    assert status == 130
+    assert (report["steps"], report["episodes"], report["interrupted"]) == (3, 2, True)
+
+
+def test_ctrl_c_before_anything_was_measured_exits_alike(capsys, monkeypatch, registry):
+    def build(num_envs):
+        raise KeyboardInterrupt
+
+    registry.register("Slow-v0", vector_entry_point=build)
+    assert run(capsys, "run", "Slow-v0") == (130, "", "")
+
+
+def test_the_env_is_closed_whatever_happens(capsys, monkeypatch):
+    closed = []
+    monkeypatch.setattr(WalkVec, "close", lambda self: closed.append(self))
+    run(capsys, "run", "Walk-v0", "--steps", 1)
+    run(capsys, "run", "Walk-v0", "--steps", 1, "--policy", "nope")
+    run(capsys, "info", "Walk-v0")
+    assert len(closed) == 3
+
+
+def test_an_error_inside_the_env_is_shown_whole(capsys, monkeypatch):
+    def broken(self, actions):
+        raise ValueError("a bug of the market")
+
+    monkeypatch.setattr(WalkVec, "_step", broken)
+    with pytest.raises(ValueError, match="a bug of the market"):
+        main(["run", "Walk-v0"])
+
+
+def test_a_progress_bar_is_drawn_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    _, out, err = run(capsys, "run", "Walk-v0", "--num-envs", 2, "--steps", 9, "--policy", "up")
+    assert "/9" in err and "step" in err
+    assert "/9" not in out
+    _, _, err = run(capsys, "run", "Walk-v0", "--num-envs", 2, "--episodes", 8, "--policy", "up")
+    assert "/8" in err and "episode" in err
+
+
+def test_without_tqdm_a_terminal_shows_no_bar(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    status, _, err = run(capsys, "run", "Walk-v0", "--num-envs", 2, "--steps", 9)
+    assert (status, err) == (0, "")
+
+
+# -- mistakes of the user ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (("run", "Wakl-v0"), "sekai: error: no environment is registered as 'Wakl-v0'; did you mean 'Walk-v0'"),
+        (("run", "Walk v0"), "environment id: expected the form"),
+        (("info", "Walk-v7"), "did you mean 'Walk-v0'"),
+        (("run", "Walk-v0", "--set", "goal"), "--set: expected KEY=VALUE, got 'goal'"),
+        (("run", "Walk-v0", "--set", "=3"), "--set: expected KEY=VALUE, got '=3'"),
+        (("run", "Walk-v0", "--set", "go-al=3"), "--set: expected KEY=VALUE"),
+        (("run", "Walk-v0", "--set", "goal=3", "--set", "goal=4"), "--set: 'goal' was given twice"),
+        (("run", "Walk-v0", "--set", "num_envs=3"), "--set: 'num_envs' cannot be set: use --num-envs"),
+        (("run", "Walk-v0", "--set", "autoreset=False"), "--set: 'autoreset' cannot be set"),
+        (
+            ("run", "Walk-v0", "--set", "gaol=3"),
+            "--set: Walk-v0 has no argument 'gaol'; it has: goal, start, noise, max_episode_steps, shift",
+        ),
+        (("run", "Walk-v0", "--mode", "sync", "--set", "noise=1"), "has no argument 'noise'; it has: goal, start"),
+        (("info", "Walk-v0", "--set", "gaol=3"), "has no argument 'gaol'"),
+        (("run", "Walk-v0", "--set", "max_episode_steps=0"), "max_episode_steps .*at least 1, got 0"),
+        (
+            ("run", "Walk-v0", "--policy", "down"),
+            "--policy: expected one of fussy, interrupted, random, up, got 'down'",
+        ),
+        (("run", "Walk-v0", "--policy", "fussy"), "fussy: expected another market"),
+        (("run", "OnlyEnv-v0", "--mode", "native"), "no vector_entry_point"),
+        (("run", "Walk-v0", "--mode", "fast"), "sekai run: error: argument --mode: invalid choice: 'fast'"),
+        (("run", "Walk-v0", "--num-envs", "0"), "--num-envs: expected an integer of at least 1, got '0'"),
+        (("run", "Walk-v0", "--steps", "ten"), "--steps: expected an integer of at least 1, got 'ten'"),
+        (("run", "Walk-v0", "--seed", "-1"), "--seed: expected an integer of at least 0, got '-1'"),
+        (("run", "Walk-v0", "--steps", "1", "--episodes", "1"), "not allowed with argument"),
+        (("run",), "the following arguments are required: ENV_ID"),
+        ((), "sekai: error: the following arguments are required: VERB"),
+        (("walk",), "invalid choice: 'walk'"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(capsys, argv, text):
+    import re
+
+    assert re.search(text.replace("(", r"\("), refuse(capsys, *argv))
+
+
+def test_an_entry_point_that_cannot_be_imported_is_a_mistake_of_the_user(capsys, registry):
+    registry.register("Far-v0", "no_such_module:Env")
+    assert "'no_such_module:Env' cannot be imported" in refuse(capsys, "run", "Far-v0")
+    assert "'no_such_module:Env' cannot be imported" in refuse(capsys, "info", "Far-v0")
+
+
+def test_an_env_that_does_not_reset_itself_cannot_be_run(capsys, registry):
+    registry.register("Still-v0", vector_entry_point=WALK_VEC, kwargs={"autoreset": False})
+    assert "Still-v0 is registered with autoreset off" in refuse(capsys, "run", "Still-v0")
+
+
+def test_an_env_without_policies_runs_at_random(capsys, monkeypatch):
+    monkeypatch.delattr(WalkVec, "policies")
+    assert run_json(capsys, "run", "Walk-v0", "--steps", 2)["policy"] == "random"
+    assert "--policy: expected one of random, got 'up'" in refuse(capsys, "run", "Walk-v0", "--policy", "up")
+
+
+# -- info and list -----------------------------------------------------------------------------------------
+
+
+def test_info_shows_what_is_known_of_an_env(capsys, registry):
+    registry.register("lab/Walk-v3", WALK, vector_entry_point=WALK_VEC, max_episode_steps=9, kwargs={"goal": 5})
+    facts = run_json(capsys, "info", "lab/Walk")
+    assert facts == {
+        "id": "lab/Walk-v3",
+        "namespace": "lab",
+        "name": "Walk",
+        "version": 3,
+        "entry_point": WALK,
+        "vector_entry_point": WALK_VEC,
+        "max_episode_steps": 9,
+        "reward_threshold": None,
+        "nondeterministic": False,
+        "kwargs": {"goal": 5},
+        "additional_wrappers": [],
+        "modes": ["native", "sync", "async"],
+        "parameters": {
+            "entry_point": {"goal": "3", "start": "0.0"},
+            "vector_entry_point": {
+                "num_envs": None,
+                "goal": "3",
+                "start": "0.0",
+                "noise": "0.0",
+                "autoreset": "True",
+                "max_episode_steps": "None",
+                "shift": "None",
+            },
+        },
+        "observation_space": repr(toy_market.OBSERVATION),
+        "action_space": repr(toy_market.ACTION),
+        "policies": ["random", "up", "interrupted", "fussy"],
+        "not_built": None,
+    }
+
+
+def test_info_prints_a_table(capsys):
+    status, out, err = run(capsys, "info", "Walk-v0")
+    assert (status, err) == (0, "")
+    rows = dict(line.split(None, 1) for line in out.splitlines())
+    assert rows["id"] == "Walk-v0"
+    assert rows["entry_point"] == "toy_market:Walk(goal=3, start=0.0)"
+    assert rows["vector_entry_point"].startswith("toy_market:WalkVec(num_envs, goal=3, start=0.0, noise=0.0")
+    assert rows["observation_space"] == repr(toy_market.OBSERVATION)
+    assert rows["policies"] == "random, up, interrupted, fussy"
+    assert rows["namespace"] == "-"
+
+
+def test_info_tells_why_an_env_could_not_be_built_and_takes_its_arguments(capsys, registry):
+    def needy(num_envs, *, width):
+        vec = WalkVec(num_envs)
+        vec.observation_space = Box(0.0, 1.0, (width,))
+        return vec
+
+    registry.register("Needy-v0", vector_entry_point=needy)
+    facts = run_json(capsys, "info", "Needy-v0")
+    assert "width" in facts["not_built"]
+    assert facts["observation_space"] is None
+    assert facts["parameters"]["vector_entry_point"] == {"num_envs": None, "width": None}
+    assert "give arguments with --set" in run(capsys, "info", "Needy-v0")[1]
+    assert "(4,)" in run_json(capsys, "info", "Needy-v0", "--set", "width=4")["observation_space"]
+
+
+def test_info_of_an_entry_point_that_takes_anything(capsys, registry):
+    registry.register("Any-v0", lambda *args, **kwargs: toy_market.Walk(**kwargs))
+    facts = run_json(capsys, "info", "Any-v0", "--set", "goal=3")
+    assert facts["parameters"]["entry_point"] == {"*args": None, "**kwargs": None}
+    assert facts["modes"] == ["sync", "async"]
+    assert facts["entry_point"].startswith("test_cli:")
+
+
+def test_list_shows_every_env(capsys, registry):
+    registry.register_namespace("lab", lambda: None)
+    status, out, err = run(capsys, "list")
+    assert (status, err) == (0, "")
+    assert out.splitlines() == [
+        "OnlyEnv-v0  toy_market:Walk",
+        "Walk-v0     toy_market:Walk, toy_market:WalkVec (native)",
+        "lab/...  (loaded at the first look-up)",
+    ]
+    assert run_json(capsys, "list") == {
+        "environments": [
+            {"id": "OnlyEnv-v0", "entry_point": WALK, "vector_entry_point": None, "max_episode_steps": None},
+            {"id": "Walk-v0", "entry_point": WALK, "vector_entry_point": WALK_VEC, "max_episode_steps": None},
+        ],
+        "lazy_namespaces": ["lab"],
+    }
+
+
+@pytest.mark.parametrize("argv", [(), ("list",), ("info",), ("run",)])
+def test_help_reads_like_a_manual_page(capsys, argv):
+    status, out, err = run(capsys, *argv, "--help")
+    assert (status, err) == (0, "")
+    assert "examples:" in out
+    assert out.startswith("usage: sekai")
+    assert max(map(len, out.splitlines())) <= 110
+
+
+# -- the process -------------------------------------------------------------------------------------------
+
+
+def python_m_sekai(tmp_path, *argv):
+    info = tmp_path / "toy_market-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-market\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[sekai.envs]\ntoy = toy_plugin:register_envs\n")
+    (tmp_path / "toy_plugin.py").write_text(
+        "from sekai.registry import register\n"
+        "def register_envs():\n    register('Walk-v0', vector_entry_point='toy_market:WalkVec')\n"
+    )
+    path = ":".join(map(str, (ROOT, ROOT / "tests", tmp_path)))
+    return subprocess.run(
+        [sys.executable, "-m", "sekai", *argv], env={"PYTHONPATH": path}, capture_output=True, text=True
+    )
+
+
+def test_python_m_sekai_runs_an_env_of_an_installed_package(tmp_path):
+    done = python_m_sekai(tmp_path, "run", "Walk-v0", "--num-envs", "4", "--steps", "10", "--policy", "up", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert (report["episodes"], report["return_mean"]) == (12, 6.0)
+
+
+def test_python_m_sekai_exits_with_the_status(tmp_path):
+    done = python_m_sekai(tmp_path, "run", "Walk-v0", "--policy", "nope")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "sekai: error: --policy: expected one of fussy, interrupted, random, up, got 'nope'\n"

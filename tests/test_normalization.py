@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sekai.batching.layout import concatenate
+from sekai.normalization import DiscountedReturn, ObservationNormalizer
+from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, Sequence, Tuple
+from sekai.stats import ExponentialMovingStats, RunningMeanStd
+
+INF = np.inf
+NESTED = Dict(
+    {
+        "price": Box(0.0, INF, (2,), np.float64),
+        "image": Box(0, 255, (2, 2), np.uint8),
+        "side": Discrete(3),
+        "pair": Tuple((Box(-1.0, 1.0, ()), MultiBinary(2))),
+        "orders": MaskedBox(0.0, 9.0, (2,), max_size=3, fill_value=-1.0),
+        "trades": Sequence(Discrete(4)),
+    }
+)
+
+
+def batch_of(space, n, seed=0):
+    space.seed(seed)
+    return concatenate(space, [space.sample() for _ in range(n)])
+
+
+# -- spaces and structure ----------------------------------------------------------------------------------
+
+
+def test_the_space_of_normalised_observations():
+    space = ObservationNormalizer(NESTED).space
+    assert space["price"] == Box(-INF, INF, (2,), np.float64)
+    assert space["image"] == Box(-INF, INF, (2, 2), np.float32)
+    assert space["pair"] == Tuple((Box(-INF, INF, ()), MultiBinary(2)))
+    assert space["orders"] == MaskedBox(-INF, INF, (2,), max_size=3, fill_value=-1.0)
+    assert space["side"] == Discrete(3) and space["trades"] == NESTED["trades"]
+
+
+def test_clip_bounds_the_space():
+    space = ObservationNormalizer(Tuple((Box(0, 9, (1,), np.int64), MaskedBox(0, 1, (1,), max_size=2))), clip=5.0)
+    assert space.space == Tuple((Box(-5.0, 5.0, (1,)), MaskedBox(-5.0, 5.0, (1,), max_size=2)))
+
+
+def test_statistics_are_nested_like_the_space():
+    stats = ObservationNormalizer(NESTED).stats
+    assert list(stats) == list(NESTED)
+    assert isinstance(stats["price"], RunningMeanStd) and stats["price"].shape == (2,)
+    assert stats["orders"].shape == (2,) and stats["image"].shape == (2, 2)
+    assert isinstance(stats["pair"], tuple) and stats["pair"][1] is None
+    assert stats["side"] is None and stats["trades"] is None
+    assert isinstance(ObservationNormalizer(Box(0, 1), kind="ewm", halflife=7.0).stats, ExponentialMovingStats)
+    assert ObservationNormalizer(Box(0, 1), kind="ewm", halflife=7.0).stats.halflife == 7.0
+
+
+@pytest.mark.parametrize("kind", ["running", "ewm"])
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_normalised_batches_are_new_and_in_the_space(kind, clip):
+    normalizer = ObservationNormalizer(NESTED, kind=kind, clip=clip)
+    batch = batch_of(NESTED, 40)
+    prices, images = batch["price"].copy(), batch["image"].copy()
+    normalizer.update(batch)
+    result = normalizer.normalize(batch)
+    np.testing.assert_array_equal(batch["price"], prices)
+    np.testing.assert_array_equal(batch["image"], images)
+    expected = (prices - prices.mean(axis=0)) / np.sqrt(prices.var(axis=0) + 1e-8)
+    bound = np.inf if clip is None else clip
+    np.testing.assert_allclose(result["price"], np.clip(expected, -bound, bound), atol=1e-4)
+    assert result["price"].dtype == np.float64 and result["image"].dtype == np.float32
+    np.testing.assert_array_equal(result["side"], batch["side"])
+    assert result["trades"] == batch["trades"]
+    for i in range(40):
+        row = {
+            "price": result["price"][i],
+            "image": result["image"][i],
+            "side": batch["side"][i],
+            "pair": (result["pair"][0][i], result["pair"][1][i]),
+            "orders": {key: result["orders"][key][i] for key in ("values", "mask")},
+            "trades": result["trades"][i],
+        }
+        assert normalizer.space.contains(row)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        ("epsilon", -1.0, "expected an epsilon of at least 0, got -1"),
+        ("clip", 0.0, "expected a clip above 0 or None, got 0"),
+        ("kind", "median", "expected 'running' or 'ewm', got 'median'"),
+        ("halflife", 0.0, "expected a halflife above 0"),
+    ],
+)
+def test_bad_arguments(argument, value, message):
+    arguments = {"kind": "ewm", argument: value}
+    with pytest.raises(ValueError, match=message):
+        ObservationNormalizer(Box(0, 1), **arguments)
+
+
+# -- what counts -------------------------------------------------------------------------------------------
+
+
+def test_known_statistics():
+    normalizer = ObservationNormalizer(Box(-INF, INF, (1,), np.float64))
+    normalizer.stats.mean, normalizer.stats.var = np.array([2.0]), np.array([4.0])
+    np.testing.assert_allclose(normalizer.normalize(np.array([[6.0], [2.0]])), [[2.0], [0.0]], rtol=1e-7)
+
+
+def test_many_rows_and_few_rows_agree():
+    space = Box(-INF, INF, (3,))
+    batch = np.random.default_rng(0).normal(5.0, 2.0, (5000, 3)).astype(np.float32)
+    normalizer = ObservationNormalizer(space)
+    normalizer.update(batch)
+    whole = normalizer.normalize(batch)
+    parts = np.concatenate([normalizer.normalize(batch[i : i + 10]) for i in range(0, 5000, 10)])
+    np.testing.assert_array_equal(whole, parts)
+
+
+def test_only_the_rows_asked_for_count():
+    normalizer, reference = ObservationNormalizer(NESTED), ObservationNormalizer(NESTED)
+    batch = batch_of(NESTED, 6)
+    rows = np.array([True, False, True, True, False, False])
+    normalizer.update(batch, rows)
+    kept = {key: batch[key][rows] for key in ("price", "image", "side")}
+    kept["pair"] = tuple(part[rows] for part in batch["pair"])
+    kept["orders"] = {key: batch["orders"][key][rows] for key in ("values", "mask")}
+    kept["trades"] = [batch["trades"][i] for i in np.flatnonzero(rows)]
+    reference.update(kept)
+    assert normalizer.state_dict() == reference.state_dict()
+    assert normalizer.stats["price"].count == pytest.approx(3.0, abs=1e-3)
+    before = normalizer.state_dict()
+    normalizer.update(batch, np.zeros(6, bool))
+    assert normalizer.state_dict() == before
+
+
+def test_a_masked_box_counts_and_normalises_occupied_slots_only():
+    space = MaskedBox(-INF, INF, (1,), max_size=3, dtype=np.float64, fill_value=7.0)
+    samples = [space.pack([[1.0], [3.0]], slots=[2, 0]), space.empty(), space.pack([[5.0]], slots=[1])]
+    batch = concatenate(space, samples)
+    normalizer = ObservationNormalizer(space, epsilon=0.0)
+    normalizer.update(batch)
+    assert normalizer.stats.count == pytest.approx(3.0, abs=1e-3)
+    assert normalizer.stats.mean == pytest.approx(3.0)
+    result = normalizer.normalize(batch)
+    np.testing.assert_array_equal(result["mask"], batch["mask"])
+    assert result["mask"] is not batch["mask"]
+    z = np.sqrt(1.5)
+    expected = [[0.0, 7.0, -z], [7.0, 7.0, 7.0], [7.0, z, 7.0]]
+    np.testing.assert_allclose(result["values"][..., 0], expected, atol=1e-4)
+    before = normalizer.state_dict()
+    normalizer.update(concatenate(space, [space.empty()]))
+    assert normalizer.state_dict() == before
+
+
+def test_a_masked_box_with_batch_axes():
+    space = MaskedBox(0.0, 9.0, (2,), max_size=3, batch_shape=(2,))
+    normalizer = ObservationNormalizer(space)
+    batch = batch_of(space, 5)
+    normalizer.update(batch, np.array([True, True, False, False, False]))
+    assert normalizer.stats.count == pytest.approx(batch["mask"][:2].sum(), abs=1e-3)
+    assert normalizer.space.batch_shape == (2,)
+    result = normalizer.normalize(batch)
+    assert normalizer.space.contains({key: value[0] for key, value in result.items()})
+
+
+# -- state -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["running", "ewm"])
+def test_state_round_trip_through_json(kind):
+    normalizer, restored = ObservationNormalizer(NESTED, kind=kind), ObservationNormalizer(NESTED, kind=kind)
+    normalizer.update(batch_of(NESTED, 6))
+    state = normalizer.state_dict()
+    text = json.dumps(state)
+    normalizer.update(batch_of(NESTED, 3, seed=1))
+    assert json.dumps(state) == text, "later updates show in a saved state"
+    held = restored.stats["price"]
+    restored.load_state_dict(json.loads(text))
+    assert json.dumps(restored.state_dict()) == text
+    assert restored.stats["price"] is held
+
+
+def test_states_that_do_not_fit_are_refused_and_change_nothing():
+    normalizer = ObservationNormalizer(NESTED)
+    normalizer.update(batch_of(NESTED, 6))
+    before = normalizer.state_dict()
+
+    def other(**changes):
+        state = ObservationNormalizer(NESTED).state_dict()
+        state["stats"].update(changes)
+        return state
+
+    ewm = ObservationNormalizer(NESTED, kind="ewm").state_dict()
+    bare = ObservationNormalizer(Box(0, 1)).state_dict()
+    missing = other()
+    del missing["stats"]["price"]
+    cases = [
+        (ewm, "expected statistics of kind 'running', got 'ewm'"),
+        (bare, r"stats: expected the keys \['price'"),
+        (missing, "stats: expected the keys"),
+        ({"kind": "running"}, "expected the keys 'kind' and 'stats'"),
+        (None, "expected the keys 'kind' and 'stats'"),
+        (other(orders=RunningMeanStd((3,)).state_dict()), r"stats\['orders'\]: .*shape \(2,\), got \(3,\)"),
+        (other(orders=None), r"stats\['orders'\]: .*expected the keys"),
+        (other(side=RunningMeanStd().state_dict()), r"stats\['side'\]: expected None"),
+        (other(pair=[None]), r"stats\['pair'\]: expected 2 entries"),
+        (other(pair=3), r"stats\['pair'\]: expected 2 entries"),
+        (other(pair=[RunningMeanStd((1,)).state_dict(), None]), r"stats\['pair'\]\[0\]: "),
+    ]
+    for state, message in cases:
+        with pytest.raises(ValueError, match=message):
+            normalizer.load_state_dict(state)
+        assert normalizer.state_dict() == before
+
+
+# -- discounted returns ------------------------------------------------------------------------------------
+
+
+def test_returns_are_discounted_and_start_again_where_an_episode_ends():
+    discounted = DiscountedReturn(2, gamma=0.5)
+    discounted.update(np.array([1.0, 2.0]))
+    discounted.update(np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(discounted.returns, [1.5, 3.0])
+    discounted.end(np.array([False, True]))
+    discounted.update(np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(discounted.returns, [1.75, 2.0])
+    discounted.reset()
+    np.testing.assert_array_equal(discounted.returns, [0.0, 0.0])
+    assert discounted.return_rms.count == pytest.approx(6.0, abs=1e-3)
+    assert discounted.return_rms.mean == pytest.approx(np.mean([1, 2, 1.5, 3, 1.75, 2]), rel=1e-4)
+
+
+def test_envs_that_were_not_stepped_do_not_count():
+    discounted = DiscountedReturn(3, gamma=1.0)
+    discounted.update(np.array([1.0, 2.0, 4.0]))
+    discounted.update(np.array([1.0, 100.0, 4.0]), np.array([True, False, True]))
+    np.testing.assert_array_equal(discounted.returns, [2.0, 2.0, 8.0])
+    assert discounted.return_rms.count == pytest.approx(5.0, abs=1e-3)
+    assert discounted.return_rms.mean == pytest.approx(np.mean([1, 2, 4, 2, 8]), rel=1e-4)
+
+
+def test_rewards_are_divided_by_the_standard_deviation():
+    discounted = DiscountedReturn(2, epsilon=0.0)
+    discounted.return_rms.mean, discounted.return_rms.var = np.array(50.0), np.array(4.0)
+    rewards = np.array([3.0, -1.0])
+    np.testing.assert_array_equal(discounted.scale(rewards), [1.5, -0.5])
+    assert rewards.tolist() == [3.0, -1.0]
+
+
+def test_the_state_holds_the_statistics_of_any_number_of_envs():
+    discounted, restored = DiscountedReturn(2), DiscountedReturn(5)
+    discounted.update(np.array([1.0, 2.0]))
+    restored.load_state_dict(json.loads(json.dumps(discounted.state_dict())))
+    assert restored.state_dict() == discounted.state_dict()
+    np.testing.assert_array_equal(restored.returns, np.zeros(5))
+    with pytest.raises(ValueError, match="expected statistics of kind 'running', got 'ewm'"):
+        restored.load_state_dict({**ExponentialMovingStats().state_dict(), "epsilon": 0.0})
+
+
+@pytest.mark.parametrize("arguments", [{"gamma": -0.1}, {"gamma": 1.1}, {"epsilon": -1.0}])
+def test_bad_discounts(arguments):
+    with pytest.raises(ValueError, match="expected a"):
+        DiscountedReturn(1, **arguments)
