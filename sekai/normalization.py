@@ -149,13 +149,13 @@ class DiscountedReturn:
             rewards: float64 (n,).
             live: bool (n,), which envs were stepped; None for all.
         """
-        grown = self.returns * self.gamma + rewards
         if live is None:
-            self.returns = grown
-            self.return_rms.update(grown)
+            self.returns *= self.gamma
+            self.returns += rewards
+            self.return_rms.update(self.returns)
         else:
-            self.returns[live] = grown[live]
-            self.return_rms.update(grown[live])
+            self.returns[live] = self.returns[live] * self.gamma + rewards[live]
+            self.return_rms.update(self.returns[live])
 
     def scale(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """The rewards, float64 (n,), divided by the standard deviation of the returns."""

@@ -1,20 +1,72 @@
-"""The backends the contract runs on, by name."""
+"""The backends every case runs on, how to build each from env_fns or scripts, and how to compare what they give."""
 
-from toys import NativeToy, fns
+from __future__ import annotations
 
-from sekai import AsyncVecEnv, SyncVecEnv
+import numpy as np
+import pytest
+from toys import BOX1, NativeToy, fns
 
-# Backends that take env_fns.
-ROW_BACKENDS = {"sync": SyncVecEnv, "async": AsyncVecEnv}
+from sekai import AsyncVecEnv, SyncVecEnv, TimeLimit
 
-ALL_BACKENDS = [*ROW_BACKENDS, "native"]
+#: Backends made of Env objects: each is called as factory(env_fns, *, autoreset, autoreset_options).
+ROWS = {"sync": SyncVecEnv, "async": AsyncVecEnv}
 
-_OF_THE_VEC_ENV = ("autoreset", "autoreset_options", "max_episode_steps")
+on_rows = pytest.mark.parametrize("backend", list(ROWS))
+everywhere = pytest.mark.parametrize("backend", [*ROWS, "native"])
+both_modes = pytest.mark.parametrize("autoreset", [True, False], ids=["autoreset", "freezing"])
 
 
-def make_toys(backend, *scripts, **kwargs):
-    """A VecEnv of sub-envs that follow the scripts (see toys.Toy), on any backend."""
+def make(backend, env_fns, **kwargs):
+    return ROWS[backend](env_fns, **kwargs)
+
+
+def scripted(backend, *scripts, obs=BOX1, act=None, r0=(0.0,), i0=None, max_episode_steps=None, **kwargs):
+    """One sub-env per script (see ``toys.Toy``) on any backend, the native one included."""
+    toy = {"obs": obs, "act": act, "r0": r0, "i0": i0}
     if backend == "native":
-        return NativeToy(scripts, **kwargs)
-    of_the_vec_env = {key: kwargs.pop(key) for key in _OF_THE_VEC_ENV if key in kwargs}
-    return ROW_BACKENDS[backend](fns(*scripts, **kwargs), **of_the_vec_env)
+        return NativeToy(scripts, **toy, max_episode_steps=max_episode_steps, **kwargs)
+    env_fns = fns(*scripts, **toy)
+    if max_episode_steps is not None:
+        env_fns = [lambda env_fn=env_fn: TimeLimit(env_fn(), max_episode_steps) for env_fn in env_fns]
+    return make(backend, env_fns, **kwargs)
+
+
+def assert_same(expected, got, where="it"):
+    """Equal values in equal containers, dtypes and shapes included, at any depth."""
+    if hasattr(expected, "infos"):
+        for name in type(expected).__slots__:
+            assert_same(getattr(expected, name), getattr(got, name), f"{where}.{name}")
+    elif isinstance(expected, dict):
+        assert isinstance(got, dict), where
+        assert expected.keys() == got.keys(), where
+        for key in expected:
+            assert_same(expected[key], got[key], f"{where}[{key!r}]")
+    elif isinstance(expected, (list, tuple)):
+        assert isinstance(got, (list, tuple)), where
+        assert isinstance(expected, tuple) == isinstance(got, tuple), where
+        assert len(expected) == len(got), where
+        for i, (left, right) in enumerate(zip(expected, got, strict=True)):
+            assert_same(left, right, f"{where}[{i}]")
+    elif isinstance(expected, np.ndarray):
+        assert isinstance(got, np.ndarray), where
+        assert expected.dtype == got.dtype, where
+        np.testing.assert_array_equal(expected, got, err_msg=where)
+    else:
+        assert expected == got, where
+
+
+def scribble(value):
+    """Overwrite every array and dict of a result, as careless user code might."""
+    if hasattr(value, "infos"):
+        for name in type(value).__slots__:
+            scribble(getattr(value, name))
+    elif isinstance(value, dict):
+        for item in value.values():
+            scribble(item)
+        if all(isinstance(key, str) for key in value):
+            value["scribbled"] = True
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            scribble(item)
+    elif isinstance(value, np.ndarray):
+        value[...] = 1 if value.dtype != object else None

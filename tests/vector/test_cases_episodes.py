@@ -1,0 +1,618 @@
+"""Cases 1.x and 2.x: what the step that ends an episode shows, and what comes after it."""
+
+from __future__ import annotations
+
+import collections
+import copy
+
+import numpy as np
+import pytest
+from backends import assert_same, both_modes, everywhere, make, on_rows, scripted
+from toys import BOX1, INF, NCount, T, Toy, Z, fns
+
+from sekai import (
+    AutoReset,
+    Box,
+    Dict,
+    Discrete,
+    Env,
+    InvalidObservation,
+    MaskedBox,
+    MultiBinary,
+    MultiDiscrete,
+    NativeVecEnv,
+    ResetRequired,
+    ResetResult,
+    Sequence,
+    StepResult,
+    SyncVecEnv,
+    TimeLimit,
+    Tuple,
+)
+
+SPACES = {
+    "box": BOX1,
+    "scalar_box": Box(-9, 9, (), np.float32),
+    "image": Box(0, 255, (2, 3), np.uint8),
+    "discrete": Discrete(5, start=-2),
+    "multi_discrete": MultiDiscrete([3, 4], start=[1, -1]),
+    "multi_binary": MultiBinary((2, 2)),
+    "masked_box": MaskedBox(-1, 1, (2,), max_size=3),
+    "dict": Dict({"a": Box(-1, 1, (2,)), "t": Tuple((Discrete(9), Box(-1, 1, (1,))))}),
+    "nested": Tuple((Dict({"m": MaskedBox(0, 1, (), max_size=2), "b": MultiBinary(2)}), Discrete(3))),
+    "sequence": Sequence(Box(0, 1, (2,)), max_length=3),
+    "stacked_sequence": Sequence(Box(0, 1, (2,)), max_length=3, stack=True),
+    "dict_of_sequence": Dict({"s": Sequence(Discrete(4), max_length=3), "x": Box(0, 1, (1,))}),
+    "empty": Dict({}),
+}
+every_space = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+
+
+def overwrite(old, new):
+    """``new`` in the arrays and dicts of ``old``, as far as they are of the same make."""
+    if isinstance(old, np.ndarray) and isinstance(new, np.ndarray) and old.shape == new.shape and old.ndim:
+        old[...] = new
+        return old
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in list(old.keys() - new.keys()):
+            del old[key]
+        for key in new:
+            old[key] = overwrite(old.get(key), new[key])
+        return old
+    if isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
+        return tuple(overwrite(*pair) for pair in zip(old, new, strict=True))
+    return copy.deepcopy(new)
+
+
+class Reusing(Toy):
+    """A Toy that returns the same arrays and the same info dict every time."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.buffer, self.info = copy.deepcopy(self.r0), {}
+
+    def reset(self, **kwargs):
+        result = super().reset(**kwargs)
+        self.buffer, self.info = overwrite(self.buffer, result.observation), overwrite(self.info, result.info)
+        return ResetResult(self.buffer, self.info)
+
+    def step(self, action):
+        result = super().step(action)
+        self.buffer, self.info = overwrite(self.buffer, result.observation), overwrite(self.info, result.info)
+        return StepResult(self.buffer, result.reward, result.terminated, result.truncated, self.info)
+
+
+class Reuse(Env):
+    """One array and one dict for every return; ``k`` is the step, -1 after a reset."""
+
+    observation_space, action_space = BOX1, Discrete(2)
+
+    def __init__(self, length):
+        self.length, self.buf, self.d = length, np.zeros(1), {}
+
+    def show(self, k):
+        self.k = self.buf[0] = self.d["k"] = k
+        self.d.setdefault("deep", {"array": np.zeros(2), "list": [0]})["array"][:] = k
+        self.d["deep"]["list"][0] = k
+
+    def reset(self, *, seed=None, options=None):
+        self.show(-1)
+        return ResetResult(self.buf, self.d)
+
+    def step(self, action):
+        self.show(max(self.k, 0) + 1)
+        return StepResult(self.buf, 1.0, self.k >= self.length, False, self.d)
+
+
+class NativeReuse(NativeVecEnv):
+    """The same as arrays."""
+
+    def __init__(self, *lengths, **kwargs):
+        super().__init__(len(lengths), BOX1, Discrete(2), **kwargs)
+        self.lengths, self.buf = np.array(lengths), np.zeros((len(lengths), 1))
+        self.k = np.zeros(len(lengths), int)
+        self.deep = np.empty(len(lengths), object)
+        self.deep[:] = [{"array": np.zeros(2)} for _ in lengths]
+
+    def show(self):
+        self.buf[:, 0] = self.k
+        for deep, k in zip(self.deep, self.k, strict=True):
+            deep["array"][:] = k
+        return {"k": self.k, "deep": self.deep}
+
+    def _reset_envs(self, indices, options):
+        self.k[indices] = -1
+        self.show()
+
+    def _reset_infos(self, indices):
+        return {key: column[indices] for key, column in self.show().items()}
+
+    def _observe(self):
+        return self.buf
+
+    def _step(self, actions):
+        self.k[:] = np.where(self.frozen, self.k, np.maximum(self.k, 0) + 1)
+        return np.ones(self.num_envs), self.k >= self.lengths, np.zeros(self.num_envs, bool), self.show()
+
+
+# -- 1.1 ---------------------------------------------------------------------------------------------------
+
+
+@everywhere
+def test_1_1_terminal_data_survives_the_reset(backend):
+    v = NativeReuse(2) if backend == "native" else make(backend, [lambda: Reuse(2)])
+    with v:
+        v.reset()
+        v.step(Z(v))
+        r = v.step(Z(v))
+        info = r.infos[0]
+        assert info["final_observation"].tolist() == [2.0]
+        assert info["final_info"]["k"] == info["k"] == 2
+        assert info["reset_info"]["k"] == -1
+        assert r.observations.tolist() == [[-1.0]]
+        assert info["final_info"]["deep"]["array"].tolist() == [2, 2]
+        assert info["reset_info"]["deep"]["array"].tolist() == [-1, -1]
+        v.step(Z(v))
+        assert info["final_info"]["deep"]["array"].tolist() == info["deep"]["array"].tolist() == [2, 2]
+        assert info["reset_info"]["deep"]["array"].tolist() == [-1, -1]
+
+
+@everywhere
+def test_1_1_a_frozen_sub_env_keeps_its_terminal_data(backend):
+    if backend == "native":
+        v = NativeReuse(2, 9, autoreset=False)
+    else:
+        v = make(backend, [lambda: Reuse(2), lambda: Reuse(9)], autoreset=False)
+    with v:
+        v.reset()
+        v.step(Z(v))
+        end = v.step(Z(v))
+        for k in range(3, 6):
+            r = v.step(Z(v))
+            assert r.observations.tolist() == [[2.0], [float(k)]]
+        assert end.infos[0]["k"] == 2
+        assert end.infos[0]["deep"]["array"].tolist() == [2, 2]
+        assert end.observations.tolist() == [[2.0], [2.0]]
+
+
+class OneBuffer(Reuse):
+    buf_of_all = np.zeros(1)
+
+    def __init__(self, length):
+        super().__init__(length)
+        self.buf = self.buf_of_all
+
+
+@on_rows
+@both_modes
+def test_1_1_sub_envs_may_even_share_a_buffer(backend, autoreset):
+    with make(backend, [lambda: OneBuffer(2), lambda: OneBuffer(3)], autoreset=autoreset) as v:
+        v.reset()
+        v.step(Z(v))
+        r = v.step(Z(v))
+        assert r.observations.tolist() == [[-1.0 if autoreset else 2.0], [2.0]]
+        if autoreset:
+            assert r.infos[0]["final_observation"].tolist() == [2.0]
+        r = v.step(Z(v))
+        assert r.observations.tolist() == [[1.0], [-1.0]] if autoreset else [[2.0], [3.0]]
+
+
+def random_script(space, n, last):
+    flags = {"terminated": (True, False), "truncated": (False, True), "both": (True, True)}[last]
+    return [
+        (space.sample(), float(k), *(flags if k == n else (False, False)), {"k": k, "x": np.full(2, k)})
+        for k in range(1, n + 1)
+    ]
+
+
+@every_space
+@both_modes
+def test_1_1_whatever_the_space_buffers_may_be_reused(space, autoreset):
+    space.seed(0)
+    scripts = [random_script(space, n, last) for n, last in ((1, "both"), (2, "truncated"), (5, "terminated"))]
+    r0 = space.sample()
+    kinds = [(Toy, "sync"), (Reusing, "sync"), (Reusing, "async")]
+    vecs = [make(b, fns(*scripts, cls=c, obs=space, r0=r0, i0={"k": 0}), autoreset=autoreset) for c, b in kinds]
+    runs = []
+    for v in vecs:
+        with v:
+            results = [v.reset(seed=1)]
+            results += [v.step([0, 1, 0]) for _ in range(7)]
+            runs.append(results)
+            for result in results:
+                assert v.batch_observation_space.contains(result.observations)
+    assert_same(runs[0], runs[1])
+    assert_same(runs[0], runs[2])
+
+
+@every_space
+@both_modes
+def test_1_1_native_gives_the_same_whatever_the_space(space, autoreset):
+    space.seed(0)
+    scripts = [random_script(space, n, last) for n, last in ((1, "both"), (2, "truncated"), (5, "terminated"))]
+    kwargs = {"obs": space, "r0": space.sample(), "i0": {"k": 0}, "autoreset": autoreset}
+    with scripted("sync", *scripts, **kwargs) as sync, scripted("native", *scripts, **kwargs) as native:
+        assert_same(sync.reset(seed=1), native.reset(seed=1))
+        for _ in range(8):
+            assert_same(sync.step([0, 1, 0]), native.step([0, 1, 0]))
+
+
+MUTABLE = {
+    "array": (lambda: np.zeros(2), lambda x, k: x.fill(k), lambda x: x.tolist() == [1, 1]),
+    "dict": (dict, lambda x, k: x.update(k=k), lambda x: x == {"k": 1}),
+    "list": (lambda: [0], lambda x, k: x.__setitem__(0, k), lambda x: x == [1]),
+    "set": (set, lambda x, k: x.add(k), lambda x: x == {0, 1}),
+    "ordered_dict": (collections.OrderedDict, lambda x, k: x.update(k=k), lambda x: x == {"k": 1}),
+    "defaultdict": (lambda: collections.defaultdict(int), lambda x, k: x.update(k=k), lambda x: x == {"k": 1}),
+    "counter": (collections.Counter, lambda x, k: x.update({"k": 1}), lambda x: x["k"] == 2),
+    "deque": (lambda: collections.deque(maxlen=1), lambda x, k: x.append(k), lambda x: list(x) == [1]),
+    "bytearray": (lambda: bytearray(1), lambda x, k: x.__setitem__(0, k + 1), lambda x: x == b"\x02"),
+    "named_tuple": (
+        lambda: collections.namedtuple("Fill", "price")(np.zeros(1)),
+        lambda x, k: x.price.fill(k),
+        lambda x: x.price[0] == 1,
+    ),
+    "object_array": (
+        lambda: np.array([[0], None], object),
+        lambda x, k: x[0].__setitem__(0, k),
+        lambda x: x[0] == [1],
+    ),
+    "structured_array": (
+        lambda: np.zeros(1, [("a", "f8")]),
+        lambda x, k: x["a"].fill(k),
+        lambda x: x["a"][0] == 1,
+    ),
+}
+
+
+class Keeper(Env):
+    """Shows one mutable object in every info, as it is."""
+
+    observation_space, action_space = BOX1, Discrete(2)
+
+    def __init__(self, thing, change):
+        self.thing, self.change = thing, change
+
+    def reset(self, *, seed=None, options=None):
+        self.k = 0
+        self.change(self.thing, 0)
+        return ResetResult(np.zeros(1), {})
+
+    def step(self, action):
+        self.k += 1
+        self.change(self.thing, self.k)
+        return StepResult(np.zeros(1), 0.0, self.k == 1, False, {"thing": self.thing})
+
+
+@on_rows
+@pytest.mark.parametrize("kind", MUTABLE)
+def test_1_1_infos_are_snapshots_whatever_is_in_them(backend, kind):
+    build, change, holds_1 = MUTABLE[kind]
+    with make(backend, [lambda: Keeper(build(), change)]) as v:
+        v.reset()
+        info = v.step(Z(v)).infos[0]
+        assert holds_1(info["final_info"]["thing"])
+        assert holds_1(info["thing"])
+
+
+# -- 1.5 ---------------------------------------------------------------------------------------------------
+
+
+@everywhere
+def test_1_5_step_info_and_reset_info_stay_apart(backend):
+    s = [([1.0], 1.0, True, False, {"why": "win", "final_info": "mine"})]
+    with scripted(backend, s, i0={"why": "new", "reset_info": 7, "only_reset": 1}) as v:
+        assert v.reset().infos[0] == {"why": "new", "reset_info": 7, "only_reset": 1}
+        i = v.step(Z(v)).infos[0]
+        assert i["final_info"] == {"why": "win", "final_info": "mine"}
+        assert i["reset_info"] == {"why": "new", "reset_info": 7, "only_reset": 1}
+        assert i["why"] == "win"
+        assert i.keys() == {"why", "final_observation", "final_info", "reset_info"}
+
+
+@everywhere
+@pytest.mark.parametrize("key", ["final_info", "reset_info", "episode", "elapsed_steps"])
+@both_modes
+def test_1_5_own_keys_with_the_names_of_the_rule(backend, key, autoreset):
+    s = [([1.0], 1.0, False, False, {key: "own"}), ([2.0], 1.0, True, False, {key: "last"})]
+    with scripted(backend, s, T_with(key, 9), i0={key: "reset"}, autoreset=autoreset) as v:
+        assert v.reset().infos == [{key: "reset"}] * 2
+        assert v.step(Z(v)).infos[0] == {key: "own"}
+        info = v.step(Z(v)).infos[0]
+        if autoreset:
+            assert info["final_info"] == {key: "last"}
+            assert info["reset_info"] == {key: "reset"}
+        else:
+            assert info == {key: "last"}
+
+
+def T_with(key, n):
+    return [([float(k)], 1.0, k == n, False, {key: "other"}) for k in range(1, n + 1)]
+
+
+@on_rows
+def test_1_5_the_keys_may_differ_from_step_to_step(backend):
+    s = [([1.0], 0.0, False, False, {"a": 1}), ([2.0], 0.0, False, False, {}), ([3.0], 0.0, False, True, {"b": 2})]
+    with scripted(backend, s, i0={"c": 3}) as v:
+        v.reset()
+        assert v.step(Z(v)).infos == [{"a": 1}]
+        assert v.step(Z(v)).infos == [{}]
+        info = v.step(Z(v)).infos[0]
+        assert info.pop("final_observation").tolist() == [3.0]
+        assert info == {"b": 2, "final_info": {"b": 2}, "reset_info": {"c": 3}}
+
+
+# -- 1.7 ---------------------------------------------------------------------------------------------------
+
+
+@everywhere
+def test_1_7_a_finished_sub_env_is_not_stepped_on(backend):
+    with scripted(backend, T(1), T(3), autoreset=False) as v:
+        v.reset()
+        rs = [v.step(Z(v)) for _ in range(3)]
+        assert v.get_attr("n_step") == [1, 3]
+        assert v.get_attr("n_reset") == [1, 1]
+        for r in rs[1:]:
+            assert r.observations[0].tolist() == [1.0]
+            assert r.rewards[0] == 0
+            assert (r.terminated[0], r.truncated[0]) == (True, False)
+            assert r.infos[0] == {}
+        assert [r.observations[1, 0] for r in rs] == [1.0, 2.0, 3.0]
+        assert [bool(r.terminated[1]) for r in rs] == [False, False, True]
+        assert rs[0].dones.tolist() == [True, False]
+        for r in rs:
+            assert not {"reset_info", "final_observation", "final_info"} & r.infos[0].keys()
+
+
+@everywhere
+def test_1_7_frozen_for_hundreds_of_steps_then_reset(backend):
+    truncated = [([7.0], 3.0, False, True, {})]
+    with scripted(backend, truncated, T(400), autoreset=False) as v:
+        for _ in range(2):
+            v.reset()
+            assert v.frozen.tolist() == [False, False]
+            rewards = 0.0
+            for k in range(1, 301):
+                r = v.step(Z(v))
+                rewards += r.rewards[0]
+                assert r.observations.tolist() == [[7.0], [float(k)]]
+                assert (r.terminated[0], r.truncated[0]) == (False, True)
+            assert rewards == 3.0
+            assert v.frozen.tolist() == [True, False]
+        assert v.get_attr("n_step") == [2, 600]
+
+
+@everywhere
+def test_1_7_all_frozen_goes_on_repeating(backend):
+    with scripted(backend, T(1), T(1), autoreset=False) as v:
+        v.reset()
+        v.step(Z(v))
+        r = v.step(Z(v))
+        assert r.dones.all()
+        assert r.infos == [{}, {}]
+        assert v.get_attr("n_step") == [1, 1]
+
+
+@everywhere
+def test_1_7_writing_into_a_frozen_result_does_not_stay(backend):
+    with scripted(backend, T(1), T(5), autoreset=False) as v:
+        v.reset()
+        for _ in range(3):
+            r = v.step(Z(v))
+            assert r.observations[0].tolist() == [1.0]
+            r.observations[:] = 99.0
+            r.terminated[:] = False
+            r.truncated[:] = True
+            r.infos[0]["mine"] = 1
+        r = v.step(Z(v))
+        assert (r.terminated[0], r.truncated[0], r.infos[0]) == (True, False, {})
+
+
+@on_rows
+def test_1_7_a_sub_env_that_resets_itself_is_not_frozen(backend):
+    env_fns = [lambda: AutoReset(Toy(T(2))), lambda: Toy(T(9))]
+    with make(backend, env_fns, autoreset=False) as v:
+        v.reset()
+        seen = [v.step(Z(v)) for _ in range(5)]
+        assert [r.observations[0, 0] for r in seen] == [1.0, 0.0, 1.0, 0.0, 1.0]
+        assert [bool(r.terminated[0]) for r in seen] == [False, True, False, True, False]
+        assert seen[1].infos[0]["final_observation"].tolist() == [2.0]
+        assert not v.frozen.any()
+
+
+@on_rows
+def test_1_7_a_sub_env_that_resets_itself_is_not_reset_twice(backend):
+    with make(backend, [lambda: AutoReset(Toy(T(2), i0={"n": 0}))]) as v:
+        v.reset()
+        v.step(Z(v))
+        info = v.step(Z(v)).infos[0]
+        assert v.get_attr("n_reset") == [2]
+        assert info["final_observation"].tolist() == [2.0]
+        assert info["reset_info"] == {"n": 0}
+
+
+@everywhere
+def test_1_7_a_native_env_is_passed_the_action_of_a_frozen_sub_env_again(backend):
+    with scripted(backend, T(1), T(9), autoreset=False) as v:
+        v.reset()
+        v.step(np.array([1, 0]))
+        for action in (0, 1, 0):
+            v.step(np.array([0, action]))
+            last = v.get_attr("last_action")
+            assert [int(each) for each in last] == [1, action]
+
+
+# -- 2.1 ---------------------------------------------------------------------------------------------------
+
+
+@both_modes
+def test_2_1_terminated_and_truncated_in_one_step(autoreset):
+    with (
+        NCount([3, 9], max_episode_steps=3, autoreset=autoreset) as native,
+        SyncVecEnv([lambda n=n: TimeLimit(Toy(T(n)), 3) for n in (3, 9)], autoreset=autoreset) as sync,
+    ):
+        for v in (native, sync):
+            v.reset()
+            r = [v.step(Z(v)) for _ in range(3)][-1]
+            assert r.terminated.tolist() == [True, False]
+            assert r.truncated.tolist() == [True, True]
+            for info in r.infos:
+                assert info["elapsed_steps"] == 3
+                if autoreset:
+                    assert info["final_info"] == {"elapsed_steps": 3}
+                    assert "elapsed_steps" not in info["reset_info"]
+        for _ in range(8):
+            assert_same(sync.step([0, 1]), native.step([0, 1]))
+
+
+@everywhere
+@both_modes
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_2_1_a_limit_counts_each_sub_env_on_its_own(backend, autoreset, limit):
+    with scripted(backend, T(1), T(3), T(4), max_episode_steps=limit, autoreset=autoreset) as v:
+        v.reset()
+        elapsed = [0, 0, 0]
+        frozen = [False] * 3
+        for _ in range(9):
+            r = v.step(Z(v))
+            for i, length in enumerate((1, 3, 4)):
+                if frozen[i]:
+                    assert r.infos[i] == {}
+                    continue
+                elapsed[i] += 1
+                assert r.infos[i]["elapsed_steps"] == elapsed[i]
+                assert r.terminated[i] == (elapsed[i] == length)
+                assert r.truncated[i] == (elapsed[i] == limit)
+                if r.dones[i]:
+                    frozen[i] = not autoreset
+                    elapsed[i] = 0
+
+
+def test_2_1_elapsed_steps_of_a_native_env_without_a_limit():
+    with NCount([2, 5]) as v:
+        v.reset()
+        counts = []
+        for _ in range(4):
+            v.step(Z(v))
+            counts.append(v.elapsed_steps.tolist())
+        assert counts == [[1, 1], [0, 2], [1, 3], [0, 4]]
+        v.elapsed_steps[:] = 7
+        assert v.elapsed_steps.tolist() == [0, 4]
+        v.reset()
+        assert v.elapsed_steps.tolist() == [0, 0]
+
+
+# -- a reset or an observation that fails in the middle of a step ------------------------------------------
+
+
+class BadReset(Toy):
+    """Its second reset fails."""
+
+    def reset(self, **kwargs):
+        result = super().reset(**kwargs)
+        if self.n_reset == 2:
+            raise ValueError("no data")
+        return result
+
+
+class NativeBadReset(NCount):
+    resets = 0
+
+    def _reset_envs(self, indices, options):
+        self.resets += 1
+        if self.resets == 2:
+            raise ValueError("no data")
+        super()._reset_envs(indices, options)
+
+
+@everywhere
+def test_autoreset_that_fails_asks_for_a_reset_and_then_goes_on(backend):
+    v = NativeBadReset([1, 9]) if backend == "native" else make(backend, fns(T(1), T(9), cls=BadReset))
+    with v:
+        v.reset()
+        with pytest.raises(ValueError, match="no data"):
+            v.step(Z(v))
+        with pytest.raises(ResetRequired):
+            v.step(Z(v))
+        r = v.step(Z(v)) if v.reset() is None else None
+        assert r is None
+
+
+@everywhere
+def test_autoreset_that_failed_leaves_nothing_behind_after_a_reset(backend):
+    v = NativeBadReset([1, 9]) if backend == "native" else make(backend, [lambda: BadReset(T(1)), lambda: Toy(T(9))])
+    with v:
+        v.reset()
+        with pytest.raises(ValueError, match="no data"):
+            v.step(Z(v))
+        assert v.reset().observations.tolist() == [[0.0], [0.0]]
+        r = v.step(Z(v))
+        assert r.observations.tolist() == [[0.0], [1.0]]
+        assert r.infos[0]["final_observation"].tolist() == [1.0]
+        assert r.infos[1] == {}
+
+
+@everywhere
+def test_a_reset_that_fails_leaves_step_refused(backend):
+    v = NativeBadReset([9, 9]) if backend == "native" else make(backend, fns(T(9), T(9), cls=BadReset))
+    with v:
+        v.reset()
+        with pytest.raises(ValueError, match="no data"):
+            v.reset()
+        with pytest.raises(ResetRequired):
+            v.step(Z(v))
+        v.reset()
+        assert v.step(Z(v)).observations.tolist() == [[1.0], [1.0]]
+
+
+@on_rows
+@both_modes
+def test_a_terminal_observation_of_the_wrong_shape_ends_the_episode_all_the_same(backend, autoreset):
+    bad = [(np.zeros(2), 1.0, True, False, {}), ([9.0], 1.0, False, False, {})]
+    with scripted(backend, bad, T(9), autoreset=autoreset) as v:
+        v.reset()
+        with pytest.raises(InvalidObservation, match=r"sub-env 0: .*\(1,\).*\(2,\)"):
+            v.step(Z(v))
+        with pytest.raises(ResetRequired):  # and is not stepped on past its end
+            v.step(Z(v))
+        assert v.get_attr("n_step")[0] == 1
+
+
+# -- options of the resets ---------------------------------------------------------------------------------
+
+
+@everywhere
+def test_options_of_the_caller_do_not_come_back_at_autoreset(backend):
+    with scripted(backend, T(1), T(1)) as v:
+        v.reset(options={"start": 3})
+        assert v.get_attr("last_options") == [{"start": 3}] * 2
+        v.step(Z(v))
+        assert v.get_attr("last_options") == [None, None]
+
+
+@everywhere
+def test_autoreset_options_are_passed_to_each_sub_env(backend):
+    with scripted(backend, T(1), T(2), autoreset_options=lambda i: {"i": i}) as v:
+        v.reset()
+        assert v.get_attr("last_options") == [None, None]
+        v.step(Z(v))
+        assert v.get_attr("last_options") == [{"i": 0}, None]
+        v.step(Z(v))
+        assert v.get_attr("last_options") == [{"i": 0}, {"i": 1}]
+
+
+@everywhere
+def test_one_sub_env_changing_its_options_changes_no_others(backend):
+    given = {"start": 1}
+    with scripted(backend, T(1), T(1), autoreset_options=given) as v:
+        v.reset(options=given)
+        v.get_attr("last_options")[0]["start"] = 9
+        assert v.get_attr("last_options")[1] == given == {"start": 1}
+        v.step(Z(v))
+        v.get_attr("last_options")[0]["start"] = 9
+        v.step(Z(v))
+        assert v.get_attr("last_options") == [{"start": 1}, {"start": 1}]
+        assert given == {"start": 1}
+
+
+assert INF > 0
