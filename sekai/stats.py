@@ -38,6 +38,7 @@ class ArrayStats(ABC):
     """
 
     kind: ClassVar[StatsKind]
+    _scalars: ClassVar[tuple[str, ...]]  # the numbers that belong to the state, beside mean and variance
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = tuple(shape)
@@ -120,11 +121,13 @@ class ArrayStats(ABC):
             "shape": list(self.shape),
             "mean": self.mean.tolist(),
             "var": self.var.tolist(),
-            "count": float(self.count),
+            **{name: float(getattr(self, name)) for name in self._scalars},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore statistics saved by ``state_dict()``; on an error nothing has changed.
+
+        A half-life is no part of them and stays.
 
         Raises:
             ValueError: They are of another kind or shape, or no statistics at all.
@@ -136,9 +139,11 @@ class ArrayStats(ABC):
             raise ValueError(f"{where}: expected statistics of kind {self.kind!r}, got {state['kind']!r}")
         if tuple(state["shape"]) != self.shape:
             raise ValueError(f"{where}: expected the shape {self.shape}, got {tuple(state['shape'])}")
-        moments = [np.array(state[name], dtype=np.float64).reshape(self.shape) for name in ("mean", "var")]
-        self.mean, self.var = moments
-        self.count = float(state["count"])
+        mean, var = (np.array(state[name], dtype=np.float64).reshape(self.shape) for name in ("mean", "var"))
+        scalars = {name: float(state[name]) for name in self._scalars}
+        self.mean, self.var = mean, var
+        for name, value in scalars.items():
+            setattr(self, name, value)
 
     @abstractmethod
     def _merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
@@ -172,6 +177,7 @@ class RunningMeanStd(ArrayStats):
     """
 
     kind = "running"
+    _scalars = ("count", "epsilon")
 
     def __init__(self, shape: tuple[int, ...] = (), epsilon: float = 1e-4) -> None:
         super().__init__(shape)
@@ -185,19 +191,6 @@ class RunningMeanStd(ArrayStats):
             self.mean = mean
         self._combine(mean, var, self.count, count)
         self.count += count
-
-    def state_dict(self) -> dict[str, Any]:
-        """The statistics as plain data: strings, numbers and lists, which ``json`` can write."""
-        return {**super().state_dict(), "epsilon": self.epsilon}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore statistics saved by ``state_dict()``; on an error nothing has changed.
-
-        Raises:
-            ValueError: They are of another kind or shape, or no statistics at all.
-        """
-        super().load_state_dict(state)
-        self.epsilon = float(state["epsilon"])
 
 
 class ExponentialMovingStats(ArrayStats):
@@ -219,6 +212,7 @@ class ExponentialMovingStats(ArrayStats):
     """
 
     kind = "ewm"
+    _scalars = ("count", "weight")
 
     def __init__(self, shape: tuple[int, ...] = (), halflife: float = 1000.0) -> None:
         super().__init__(shape)
@@ -233,21 +227,6 @@ class ExponentialMovingStats(ArrayStats):
         self._combine(mean, var, kept, 1.0)
         self.weight = kept + 1.0
         self.count += count
-
-    def state_dict(self) -> dict[str, Any]:
-        """The statistics as plain data: strings, numbers and lists, which ``json`` can write."""
-        return {**super().state_dict(), "weight": self.weight}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore statistics saved by ``state_dict()``; on an error nothing has changed.
-
-        The half-life stays this object's own.
-
-        Raises:
-            ValueError: They are of another kind or shape, or no statistics at all.
-        """
-        super().load_state_dict(state)
-        self.weight = float(state["weight"])
 
 
 def make_stats(kind: StatsKind, shape: tuple[int, ...] = (), halflife: float = 1000.0) -> ArrayStats:

@@ -21,7 +21,7 @@ from sekai.spaces import Space
 def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[str]:
     """Find out what an env does that the contract of ``Env`` does not allow.
 
-    The env is stepped with random actions, three times from ``reset(seed=...)`` on, and is neither closed
+    The env is stepped with random actions, several times from ``reset(seed=...)`` on, and is neither closed
     nor left in any particular state. Infos are not compared between runs, since they may hold times.
 
     Args:

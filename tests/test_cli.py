@@ -359,13 +359,30 @@ def test_info_shows_what_is_known_of_an_env(capsys, registry):
 def test_info_prints_a_table(capsys):
     status, out, err = run(capsys, "info", "Walk-v0")
     assert (status, err) == (0, "")
-    rows = dict(line.split(None, 1) for line in out.splitlines())
-    assert rows["id"] == "Walk-v0"
-    assert rows["entry_point"] == "toy_market:Walk(goal=3, start=0.0)"
-    assert rows["vector_entry_point"].startswith("toy_market:WalkVec(num_envs, goal=3, start=0.0, noise=0.0")
-    assert rows["observation_space"] == repr(toy_market.OBSERVATION)
-    assert rows["policies"] == "random, up, interrupted, fussy"
-    assert rows["namespace"] == "-"
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[0] == "id                   Walk-v0"
+    assert "namespace            -" in lines
+    assert "entry_point          toy_market:Walk(goal=3, start=0.0)" in lines
+    start = lines.index(
+        "vector_entry_point   toy_market:WalkVec(num_envs, goal=3, start=0.0, noise=0.0, autoreset=True,"
+    )
+    assert lines[start + 1] == " " * 21 + "max_episode_steps=None, shift=None)"
+    assert f"observation_space    {toy_market.OBSERVATION!r}" in lines
+    assert "policies             random, up, interrupted, fussy" in lines
+
+
+def test_the_table_shortens_a_long_value_and_json_does_not(capsys, registry):
+    def wide(num_envs):
+        vec = WalkVec(num_envs)
+        vec.observation_space = Box(-np.arange(500.0), np.arange(500.0), dtype=np.float64)
+        return vec
+
+    registry.register("Wide-v0", vector_entry_point=wide)
+    out = run(capsys, "info", "Wide-v0")[1]
+    assert " ... " in " ".join(out.split())
+    assert len(out) < 1500
+    assert "(500,)" in run_json(capsys, "info", "Wide-v0")["observation_space"]
 
 
 def test_info_tells_why_an_env_could_not_be_built_and_takes_its_arguments(capsys, registry):

@@ -245,9 +245,9 @@ def test_the_weights_halve_every_halflife():
 def test_one_update_is_one_step_of_decay_whatever_the_batch_size():
     stats = ExponentialMovingStats(halflife=1.0)
     stats.update(np.zeros(100))
-    stats.update([3.0])
+    stats.update([3.0, 3.0, 3.0])
     np.testing.assert_allclose(stats.mean, 2.0)
-    assert stats.weight == 1.5 and stats.count == 101
+    assert stats.weight == 1.5 and stats.count == 103
 
 
 def test_old_data_are_forgotten():

@@ -6,10 +6,11 @@ import ast
 import inspect
 import json
 import math
+import textwrap
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sekai.errors import SekaiError
 from sekai.registry.entry_points import EntryPoint, load_entry_point
@@ -18,8 +19,15 @@ from sekai.registry.specs import EnvSpec
 if TYPE_CHECKING:
     from sekai.vector import VecEnv
 
+#: From a batch of observations to a batch of actions.
+Policy: TypeAlias = Callable[[Any], Any]
+#: Builds a policy for a VecEnv.
+PolicyFactory: TypeAlias = Callable[[Any], Policy]
+
 # What make_vec and the rollout decide themselves.
 _NOT_SETTABLE = {"num_envs": "use --num-envs", "autoreset": "sub-envs are always reset when an episode ends"}
+
+_TABLE_WIDTH = 100
 
 
 class CommandError(Exception):
@@ -113,8 +121,8 @@ def parameters_of(spec: EnvSpec, entry_point: EntryPoint) -> list[inspect.Parame
         return None
 
 
-def policies_of(vec: VecEnv[Any, Any]) -> dict[str, Callable[[Any], Callable[[Any], Any]]]:
-    """The policies a market offers: each name with what builds the policy for a VecEnv."""
+def policies_of(vec: VecEnv[Any, Any]) -> dict[str, PolicyFactory]:
+    """The policies a market offers, by name."""
     try:
         offered = vec.get_attr("policies")[0]
     # Through worker processes an unknown attribute is a VecEnvWorkerError.
@@ -124,9 +132,21 @@ def policies_of(vec: VecEnv[Any, Any]) -> dict[str, Callable[[Any], Callable[[An
 
 
 def format_table(rows: Mapping[str, str]) -> str:
-    """Two columns: names and values."""
-    width = max(map(len, rows))
-    return "\n".join(f"{name:<{width}}  {value}".rstrip() for name, value in rows.items())
+    """Two columns, names and values; a long value goes on below itself."""
+    indent = max(map(len, rows)) + 2
+    lines = []
+    for name, value in rows.items():
+        pieces = textwrap.wrap(value, _TABLE_WIDTH - indent, break_long_words=False, break_on_hyphens=False)
+        lines.append(f"{name:<{indent}}" + ("\n" + " " * indent).join(pieces))
+    return "\n".join(lines)
+
+
+def shorten(text: str, most: int = 200) -> str:
+    """The text, some words in its middle left out if it is longer than ``most`` characters."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half].rpartition(' ')[0]} ... {text[-half:].partition(' ')[2]}"
 
 
 def format_settings(settings: Mapping[str, Any]) -> str:

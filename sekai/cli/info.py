@@ -15,6 +15,7 @@ from sekai.cli.common import (
     parameters_of,
     parse_settings,
     policies_of,
+    shorten,
     to_json,
 )
 from sekai.registry import default_registry
@@ -36,6 +37,10 @@ examples:
 
 An id without a version means the highest version there is.
 """
+
+
+# These go into other rows, or only sometimes into one.
+_ROWS_OF_THEIR_OWN = ("parameters", "not_built")
 
 
 def add_parser(verbs: Any) -> None:
@@ -128,7 +133,7 @@ def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_rows(facts: dict[str, Any]) -> dict[str, str]:
-    rows = {name: _as_text(value) for name, value in facts.items() if name not in ("parameters", "not_built")}
+    rows = {name: shorten(_as_text(value)) for name, value in facts.items() if name not in _ROWS_OF_THEIR_OWN}
     for name, parameters in facts["parameters"].items():
         arguments = (key if default is None else f"{key}={default}" for key, default in parameters.items())
         rows[name] += f"({', '.join(arguments)})"

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.cli.common import (
     CommandError,
+    Policy,
+    PolicyFactory,
     add_settings,
     check_settings,
     format_settings,
@@ -139,16 +141,16 @@ def run_env(args: argparse.Namespace) -> int:
     return 130 if run.interrupted else 0
 
 
-def _choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Callable[[Any], Any]:
+def _choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
     """The policy of this name, built for the environment."""
-    offered = {**policies_of(vec), "random": partial(_random_policy, seed=seed)}
+    offered: dict[str, PolicyFactory] = {**policies_of(vec), "random": partial(_random_policy, seed=seed)}
     if name not in offered:
         raise CommandError(f"--policy: expected one of {', '.join(sorted(offered))}, got {name!r}")
     with mistakes_of_the_user():
         return offered[name](vec)
 
 
-def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Callable[[Any], Any]:
+def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
     space = vec.batch_action_space
     if seed is not None:
         # Not the seed itself: actions must not follow the numbers the environment draws.

@@ -77,9 +77,7 @@ class Bounds:
             shape = _infer_shape(low, low_array, high, high_array, where)
         for name, array in (("low", low_array), ("high", high_array)):
             if array.ndim and array.shape != shape:
-                raise ValueError(
-                    f"{where} {name}: expected a number or shape {shape}, got shape {array.shape}"
-                )
+                raise ValueError(f"{where} {name}: expected a number or shape {shape}, got shape {array.shape}")
         low_array, below = _cast(compact(low_array), dtype, -1, f"{where} low")
         high_array, above = _cast(compact(high_array), dtype, +1, f"{where} high")
         crossed = low_array > high_array
@@ -110,9 +108,7 @@ class Bounds:
     def join(parts: Sequence[Bounds]) -> Bounds:
         """The bounds of 1-D arrays put one after another, in the dtype that holds all of them."""
         dtype = np.result_type(*(part.dtype for part in parts))
-        low, high = (
-            np.concatenate([getattr(part, side).astype(dtype) for part in parts]) for side in ("low", "high")
-        )
+        low, high = (np.concatenate([getattr(part, side).astype(dtype) for part in parts]) for side in ("low", "high"))
         below = np.concatenate([part.bounded_below for part in parts])
         above = np.concatenate([part.bounded_above for part in parts])
         return Bounds(low.shape, dtype, low, high, below, above)
@@ -137,6 +133,12 @@ class Bounds:
         if not isinstance(x, kinds) or (isinstance(x, bool) and self.dtype.kind != "b"):
             return False
         return bool(self._low.item() <= x <= self._high.item())
+
+    @property
+    def all_bounded(self) -> tuple[bool, bool]:
+        """Whether every element has a lower bound, and whether every element has an upper bound."""
+        empty = 0 in self.shape
+        return empty or bool(self._stored[2].all()), empty or bool(self._stored[3].all())
 
     def sample(self, rng: np.random.Generator, lead: tuple[int, ...] = ()) -> NDArray[Any]:
         """Draw an array of shape ``(*lead, *shape)``.
@@ -230,7 +232,7 @@ class Bounds:
             isinstance(other, Bounds)
             and self.shape == other.shape
             and self.dtype == other.dtype
-            and bool((self._low == other._low).all() and (self._high == other._high).all())
+            and (0 in self.shape or bool((self._low == other._low).all() and (self._high == other._high).all()))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -306,9 +308,7 @@ def _as_array(bound: ArrayLike, where: str) -> NDArray[Any]:
     return array
 
 
-def _infer_shape(
-    low: Any, low_array: NDArray[Any], high: Any, high_array: NDArray[Any], where: str
-) -> tuple[int, ...]:
+def _infer_shape(low: Any, low_array: NDArray[Any], high: Any, high_array: NDArray[Any], where: str) -> tuple[int, ...]:
     shapes = {
         array.shape
         for bound, array in ((low, low_array), (high, high_array))
@@ -317,15 +317,11 @@ def _infer_shape(
     if len(shapes) > 1 and () in shapes:
         shapes.remove(())
     if len(shapes) > 1:
-        raise ValueError(
-            f"{where}: expected low and high of one shape, got {low_array.shape} and {high_array.shape}"
-        )
+        raise ValueError(f"{where}: expected low and high of one shape, got {low_array.shape} and {high_array.shape}")
     return shapes.pop() if shapes else (1,)
 
 
-def _cast(
-    bound: NDArray[Any], dtype: np.dtype[Any], side: int, where: str
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _cast(bound: NDArray[Any], dtype: np.dtype[Any], side: int, where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """One side's bounds in ``dtype``, and where they are finite; ``side`` is -1 for low, +1 for high."""
     floating = bound.dtype.kind == "f"
     if floating and np.isnan(bound).any():
@@ -337,9 +333,7 @@ def _cast(
         with np.errstate(over="ignore"):
             cast = bound.astype(dtype)
         if (np.isinf(cast) & ~infinite).any():
-            raise ValueError(
-                f"{where}: expected values that fit {dtype}, got {bound[np.isinf(cast) & ~infinite][0]}"
-            )
+            raise ValueError(f"{where}: expected values that fit {dtype}, got {bound[np.isinf(cast) & ~infinite][0]}")
         return cast, ~infinite
     least, most = _integer_limits(dtype)
     if infinite.any() and (dtype.kind == "b" or (side < 0 and dtype.kind == "u")):

@@ -87,9 +87,8 @@ class Box(Space[NDArray[Any]]):
         """
         if manner not in ("both", "below", "above"):
             raise ValueError(f"Box.is_bounded: expected manner 'both', 'below' or 'above', got {manner!r}")
-        below = manner == "above" or bool(self.bounds.bounded_below.all())
-        above = manner == "below" or bool(self.bounds.bounded_above.all())
-        return below and above
+        below, above = self.bounds.all_bounded
+        return (below or manner == "above") and (above or manner == "below")
 
     def sample(self, mask: None = None) -> NDArray[Any]:
         """Draw an array; see the class for the distribution.

@@ -98,10 +98,7 @@ class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]]):
 
     def _by_key(self, samples: list[Any], method: str) -> list[dict[str, Any]]:
         columns = [getattr(space, method)([x[key] for x in samples]) for key, space in self.spaces.items()]
-        return [
-            {key: column[i] for key, column in zip(self.spaces, columns, strict=True)}
-            for i in range(len(samples))
-        ]
+        return [{key: column[i] for key, column in zip(self.spaces, columns, strict=True)} for i in range(len(samples))]
 
     def __getitem__(self, key: str) -> Space[Any]:
         return self.spaces[key]
@@ -192,9 +189,7 @@ class Tuple(Space[tuple[Any, ...]], collections.abc.Sequence[Space[Any]]):
         return self._by_part(list(samples), "from_jsonable")
 
     def _by_part(self, samples: list[Any], method: str) -> list[tuple[Any, ...]]:
-        columns = [
-            getattr(space, method)([x[part] for x in samples]) for part, space in enumerate(self.spaces)
-        ]
+        columns = [getattr(space, method)([x[part] for x in samples]) for part, space in enumerate(self.spaces)]
         return [tuple(column[i] for column in columns) for i in range(len(samples))]
 
     @overload
@@ -231,8 +226,6 @@ def _check_keys(given: Mapping[str, Any], spaces: Mapping[str, Any], where: str)
         raise ValueError(f"{where}: expected the keys {list(spaces)}, got {list(given)}")
 
 
-def _check_length(
-    given: collections.abc.Sequence[Any], spaces: tuple[Any, ...], where: str, what: str
-) -> None:
+def _check_length(given: collections.abc.Sequence[Any], spaces: tuple[Any, ...], where: str, what: str) -> None:
     if len(given) != len(spaces):
         raise ValueError(f"{where}: expected {len(spaces)} {what}, got {len(given)}")

@@ -43,9 +43,7 @@ class Discrete(Space[np.int64]):
         self.start = check_integer(start, "Discrete start")
         self._stop = self.start + self.n
         if self.start < _INT64.min or self._stop - 1 > _INT64.max:
-            raise ValueError(
-                f"Discrete: expected elements that fit int64, got n={self.n}, start={self.start}"
-            )
+            raise ValueError(f"Discrete: expected elements that fit int64, got n={self.n}, start={self.start}")
         super().__init__((), np.int64, seed)
 
     def sample(self, mask: NDArray[np.int8] | None = None) -> np.int64:
@@ -80,11 +78,7 @@ class Discrete(Space[np.int64]):
         return [np.int64(sample) for sample in samples]
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Discrete)
-            and super().__eq__(other)
-            and (self.n, self.start) == (other.n, other.start)
-        )
+        return isinstance(other, Discrete) and super().__eq__(other) and (self.n, self.start) == (other.n, other.start)
 
     def __repr__(self) -> str:
         return f"Discrete({self.n}, start={self.start})" if self.start else f"Discrete({self.n})"

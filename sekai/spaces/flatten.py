@@ -31,9 +31,7 @@ from sekai.spaces.space import Space
 
 def _unknown(function: str, space: Any) -> Exception:
     if isinstance(space, Sequence):
-        return ValueError(
-            f"{function}: {space!r} has elements of many lengths, so no vector of fixed length fits it"
-        )
+        return ValueError(f"{function}: {space!r} has elements of many lengths, so no vector of fixed length fits it")
     if isinstance(space, Space):
         return TypeError(f"{function}: no rule for {type(space).__name__}, add one with {function}.register")
     return TypeError(f"{function}: expected a space, got {type(space).__name__}")
@@ -151,15 +149,15 @@ def _(space: Discrete, x: Any) -> NDArray[Any]:
 @flatten.register
 def _(space: MultiDiscrete, x: Any) -> NDArray[Any]:
     one_hot = np.zeros(flatdim(space), dtype=space.dtype)
-    one_hot[_offsets(space)[:-1] + (np.asarray(x) - space.start).ravel().astype(np.int64)] = 1
+    # In int64: a small dtype may hold the values, but not their distance from the start.
+    index = np.asarray(x, dtype=np.int64) - space.start.astype(np.int64)
+    one_hot[_offsets(space)[:-1] + index.ravel()] = 1
     return one_hot
 
 
 @flatten.register
 def _(space: MaskedBox, x: Any) -> NDArray[Any]:
-    return np.concatenate(
-        [np.asarray(x["values"], dtype=space.dtype).ravel(), np.asarray(x["mask"], np.int8).ravel()]
-    )
+    return np.concatenate([np.asarray(x["values"], dtype=space.dtype).ravel(), np.asarray(x["mask"], np.int8).ravel()])
 
 
 @flatten.register
@@ -215,7 +213,8 @@ def _(space: Discrete, array: NDArray[Any]) -> Any:
 def _(space: MultiDiscrete, array: NDArray[Any]) -> Any:
     offsets = _offsets(space)
     index = [array[offsets[i] : offsets[i + 1]].argmax() for i in range(len(offsets) - 1)]
-    return space.start + np.array(index, dtype=space.dtype).reshape(space.shape)
+    x = space.start.astype(np.int64) + np.array(index, dtype=np.int64).reshape(space.shape)
+    return x.astype(space.dtype)
 
 
 @_unflatten.register

@@ -109,9 +109,7 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
         if not isinstance(x, dict) or x.keys() != {_VALUES, _MASK}:
             return False
         values, mask = x[_VALUES], x[_MASK]
-        if not _fits(values, self.values_shape, self.dtype) or not _fits(
-            mask, self.mask_shape, np.dtype(np.int8)
-        ):
+        if not _fits(values, self.values_shape, self.dtype) or not _fits(mask, self.mask_shape, np.dtype(np.int8)):
             return False
         if ((mask != 0) & (mask != 1)).any():
             return False
@@ -162,16 +160,12 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
     def _check_slots(self, slots: ArrayLike, k: int) -> NDArray[np.intp]:
         array = np.asarray(slots)
         if array.shape != (k,):
-            raise ValueError(
-                f"MaskedBox.pack: expected slots of shape ({k},), one per value, got {array.shape}"
-            )
+            raise ValueError(f"MaskedBox.pack: expected slots of shape ({k},), one per value, got {array.shape}")
         if k and array.dtype.kind not in "iu":
             raise TypeError(f"MaskedBox.pack: expected integer slots, got {array.dtype}")
         outside = array[(array < 0) | (array >= self.max_size)]
         if len(outside):
-            raise ValueError(
-                f"MaskedBox.pack: expected slots from 0 to {self.max_size - 1}, got {outside[0]}"
-            )
+            raise ValueError(f"MaskedBox.pack: expected slots from 0 to {self.max_size - 1}, got {outside[0]}")
         if len(np.unique(array)) != k:
             raise ValueError(f"MaskedBox.pack: expected different slots, got {array.tolist()}")
         return array.astype(np.intp)
@@ -191,9 +185,7 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
 
     def _refuse_batch(self, method: str) -> None:
         if self.batch_shape:
-            raise ValueError(
-                f"MaskedBox.{method}: expected the space of one set, got batch_shape={self.batch_shape}"
-            )
+            raise ValueError(f"MaskedBox.{method}: expected the space of one set, got batch_shape={self.batch_shape}")
 
     def to_jsonable(self, samples: Iterable[Any]) -> list[dict[str, Any]]:
         """One dict of nested lists per element."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from sekai.spaces.bounds import Bounds, compact, describe_array
+from sekai.spaces.bounds import Bounds, check_dtype, compact, describe_array
 from sekai.spaces.space import Space, check_mask
 
 
@@ -43,28 +43,20 @@ class MultiDiscrete(Space[NDArray[Any]]):
         start: ArrayLike | None = None,
     ) -> None:
         counts = _integers(nvec, "MultiDiscrete nvec")
-        starts = _integers(
-            np.broadcast_to(0, counts.shape) if start is None else start, "MultiDiscrete start"
-        )
+        starts = _integers(np.broadcast_to(0, counts.shape) if start is None else start, "MultiDiscrete start")
         if starts.shape != counts.shape:
-            raise ValueError(
-                f"MultiDiscrete start: expected the shape of nvec {counts.shape}, got {starts.shape}"
-            )
-        if dtype is None or np.dtype(dtype).kind not in "iu":
+            raise ValueError(f"MultiDiscrete start: expected the shape of nvec {counts.shape}, got {starts.shape}")
+        if check_dtype(dtype, "MultiDiscrete").kind not in "iu":
             raise TypeError(f"MultiDiscrete dtype: expected an integer dtype, got {dtype!r}")
         small_counts, small_starts = compact(counts), compact(starts)
         if (small_counts < 1).any():
-            raise ValueError(
-                f"MultiDiscrete nvec: expected at least 1 everywhere, got {int(small_counts.min())}"
-            )
+            raise ValueError(f"MultiDiscrete nvec: expected at least 1 everywhere, got {int(small_counts.min())}")
         with np.errstate(over="ignore"):
             last = small_starts + (small_counts - 1)
         if (last < small_starts).any():
             raise ValueError("MultiDiscrete: expected start + nvec - 1 to fit int64")
         self._nvec = small_counts.copy()
-        self.bounds = Bounds.parse(
-            starts, np.broadcast_to(last, counts.shape), counts.shape, dtype, "MultiDiscrete"
-        )
+        self.bounds = Bounds.parse(starts, np.broadcast_to(last, counts.shape), counts.shape, dtype, "MultiDiscrete")
         super().__init__(self.bounds.shape, self.bounds.dtype, seed)
 
     @property
@@ -92,7 +84,7 @@ class MultiDiscrete(Space[NDArray[Any]]):
             where = f"MultiDiscrete.sample mask of element {index}"
             allowed = np.flatnonzero(check_mask(_at(mask, index, self.shape), (int(nvec[index]),), 1, where))
             if len(allowed):
-                x[index] += self.rng.choice(allowed).astype(self.dtype)
+                x[index] = int(x[index]) + int(self.rng.choice(allowed))
         return x
 
     def contains(self, x: Any) -> bool:
@@ -114,14 +106,18 @@ class MultiDiscrete(Space[NDArray[Any]]):
         text = describe_array(self._nvec, self.shape)
         if self.dtype != np.int64:
             text += f", dtype={self.dtype}"
-        if self.start.any():
-            text += f", start={describe_array(compact(self.start), self.shape)}"
+        start = compact(self.start)
+        if start.any():
+            text += f", start={describe_array(start, self.shape)}"
         return f"MultiDiscrete({text})"
 
 
 def _integers(values: ArrayLike, where: str) -> NDArray[np.int64]:
     """``values`` as an int64 array that keeps the zero strides of a broadcast view."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise TypeError(f"{where}: expected integers in a regular array, got {values!r}") from None
     if array.size == 0 and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":

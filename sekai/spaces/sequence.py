@@ -129,11 +129,7 @@ class Sequence(Space[Any]):
     def from_jsonable(self, samples: Iterable[Any]) -> list[Any]:
         """The elements that ``to_jsonable`` wrote."""
         features = [tuple(self.feature_space.from_jsonable(sample)) for sample in samples]
-        return (
-            [stack_features(self.feature_space, sample) for sample in features]
-            if self.stack
-            else list(features)
-        )
+        return [stack_features(self.feature_space, sample) for sample in features] if self.stack else list(features)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -216,16 +212,10 @@ def _check_stackable(space: Space[Any]) -> None:
     """
     if isinstance(space, (Dict, Tuple)):
         if not len(space):
-            raise ValueError(
-                f"Sequence(stack=True): {space!r} has no arrays to stack, so its length would be lost"
-            )
+            raise ValueError(f"Sequence(stack=True): {space!r} has no arrays to stack, so its length would be lost")
         for part in space.values() if isinstance(space, Dict) else space:
             _check_stackable(part)
     elif isinstance(space, Sequence):
-        raise ValueError(
-            f"Sequence(stack=True): {space!r} has elements of many lengths, which cannot be stacked"
-        )
+        raise ValueError(f"Sequence(stack=True): {space!r} has elements of many lengths, which cannot be stacked")
     elif space.shape is None or space.dtype is None:
-        raise ValueError(
-            f"Sequence(stack=True): {space!r} has no fixed shape and dtype, so it cannot be stacked"
-        )
+        raise ValueError(f"Sequence(stack=True): {space!r} has no fixed shape and dtype, so it cannot be stacked")

@@ -34,9 +34,7 @@ class Space(ABC, Generic[T_co]):
     shape: tuple[int, ...] | None
     dtype: np.dtype[Any] | None
 
-    def __init__(
-        self, shape: Iterable[int] | None = None, dtype: DTypeLike | None = None, seed: Any = None
-    ) -> None:
+    def __init__(self, shape: Iterable[int] | None = None, dtype: DTypeLike | None = None, seed: Any = None) -> None:
         self.shape = None if shape is None else check_shape(shape, type(self).__name__)
         self.dtype = None if dtype is None else np.dtype(dtype)
         self._rng: np.random.Generator | None = None

@@ -400,7 +400,8 @@ def test_zero_size_boxes():
     assert box.contains(np.zeros((0, 3), np.float32))
     assert not box.contains(np.zeros((0, 2), np.float32))
     assert box.is_bounded()
-    assert Box(np.zeros((0, 3)), np.ones((0, 3))) == box
+    assert Box(np.zeros((0, 3)), np.ones((0, 3))) == box == Box(-INF, 5, (0, 3))
+    assert Box(-INF, INF, (0, 3)).is_bounded()
 
 
 # --- equality and repr

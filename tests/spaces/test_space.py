@@ -27,8 +27,7 @@ from sekai.spaces import (
 )
 
 NAMES_IN_REPR = {
-    cls.__name__: cls
-    for cls in (Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Sequence, Space, Tuple)
+    cls.__name__: cls for cls in (Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Sequence, Space, Tuple)
 } | {"inf": np.inf, "broadcast_to": np.broadcast_to}
 
 
@@ -176,7 +175,17 @@ def test_different_spaces_are_unequal(name):
 
 @each_space
 def test_contains_answers_for_anything(space):
-    strange = [None, "text", object(), 1.5, {"values": 1, "mask": 2}, {1: 2}, [object()], np.array("x"), np.array([None])]
+    strange = [
+        None,
+        "text",
+        object(),
+        1.5,
+        {"values": 1, "mask": 2},
+        {1: 2},
+        [object()],
+        np.array("x"),
+        np.array([None]),
+    ]
     for x in strange:
         assert space.contains(x) is False
 

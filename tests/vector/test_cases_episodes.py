@@ -8,7 +8,7 @@ import copy
 import numpy as np
 import pytest
 from backends import assert_same, both_modes, everywhere, make, on_rows, scripted
-from toys import BOX1, INF, NCount, T, Toy, Z, fns
+from toys import BOX1, NCount, T, Toy, Z, fns
 
 from sekai import (
     AutoReset,
@@ -29,6 +29,7 @@ from sekai import (
     TimeLimit,
     Tuple,
 )
+from sekai.batching import layout
 
 SPACES = {
     "box": BOX1,
@@ -526,24 +527,13 @@ class NativeBadReset(NCount):
 
 
 @everywhere
-def test_autoreset_that_fails_asks_for_a_reset_and_then_goes_on(backend):
-    v = NativeBadReset([1, 9]) if backend == "native" else make(backend, fns(T(1), T(9), cls=BadReset))
-    with v:
-        v.reset()
-        with pytest.raises(ValueError, match="no data"):
-            v.step(Z(v))
-        with pytest.raises(ResetRequired):
-            v.step(Z(v))
-        r = v.step(Z(v)) if v.reset() is None else None
-        assert r is None
-
-
-@everywhere
 def test_autoreset_that_failed_leaves_nothing_behind_after_a_reset(backend):
     v = NativeBadReset([1, 9]) if backend == "native" else make(backend, [lambda: BadReset(T(1)), lambda: Toy(T(9))])
     with v:
         v.reset()
         with pytest.raises(ValueError, match="no data"):
+            v.step(Z(v))
+        with pytest.raises(ResetRequired):
             v.step(Z(v))
         assert v.reset().observations.tolist() == [[0.0], [0.0]]
         r = v.step(Z(v))
@@ -554,7 +544,7 @@ def test_autoreset_that_failed_leaves_nothing_behind_after_a_reset(backend):
 
 @everywhere
 def test_a_reset_that_fails_leaves_step_refused(backend):
-    v = NativeBadReset([9, 9]) if backend == "native" else make(backend, fns(T(9), T(9), cls=BadReset))
+    v = NativeBadReset([9, 9]) if backend == "native" else make(backend, [lambda: BadReset(T(9)), lambda: Toy(T(9))])
     with v:
         v.reset()
         with pytest.raises(ValueError, match="no data"):
@@ -563,6 +553,29 @@ def test_a_reset_that_fails_leaves_step_refused(backend):
             v.step(Z(v))
         v.reset()
         assert v.step(Z(v)).observations.tolist() == [[1.0], [1.0]]
+
+
+class NativeBadEnd(NCount):
+    """Its terminal observation has the wrong shape, once."""
+
+    fails = 1
+
+    def _observe(self):
+        if self.fails and self.c[0] == self.T[0]:
+            self.fails = 0
+            return np.zeros((self.num_envs, 2))
+        return super()._observe()
+
+
+@both_modes
+def test_a_native_terminal_observation_of_the_wrong_shape_ends_the_episode_all_the_same(autoreset):
+    with NativeBadEnd([1, 9], autoreset=autoreset) as v:
+        v.reset()
+        with pytest.raises(InvalidObservation, match=r"\(2, 1\).*\(2, 2\)"):
+            v.step(Z(v))
+        with pytest.raises(ResetRequired):  # and is not stepped on past its end
+            v.step(Z(v))
+        assert v.reset().observations.tolist() == [[0.0], [0.0]]
 
 
 @on_rows
@@ -581,24 +594,28 @@ def test_a_terminal_observation_of_the_wrong_shape_ends_the_episode_all_the_same
 # -- options of the resets ---------------------------------------------------------------------------------
 
 
+def options_of(v):
+    return v.last_options if isinstance(v, NativeVecEnv) else v.get_attr("last_options")
+
+
 @everywhere
 def test_options_of_the_caller_do_not_come_back_at_autoreset(backend):
     with scripted(backend, T(1), T(1)) as v:
         v.reset(options={"start": 3})
-        assert v.get_attr("last_options") == [{"start": 3}] * 2
+        assert options_of(v) == [{"start": 3}] * 2
         v.step(Z(v))
-        assert v.get_attr("last_options") == [None, None]
+        assert options_of(v) == [None, None]
 
 
 @everywhere
 def test_autoreset_options_are_passed_to_each_sub_env(backend):
     with scripted(backend, T(1), T(2), autoreset_options=lambda i: {"i": i}) as v:
         v.reset()
-        assert v.get_attr("last_options") == [None, None]
+        assert options_of(v) == [None, None]
         v.step(Z(v))
-        assert v.get_attr("last_options") == [{"i": 0}, None]
+        assert options_of(v) == [{"i": 0}, None]
         v.step(Z(v))
-        assert v.get_attr("last_options") == [{"i": 0}, {"i": 1}]
+        assert options_of(v) == [{"i": 0}, {"i": 1}]
 
 
 @everywhere
@@ -606,13 +623,51 @@ def test_one_sub_env_changing_its_options_changes_no_others(backend):
     given = {"start": 1}
     with scripted(backend, T(1), T(1), autoreset_options=given) as v:
         v.reset(options=given)
-        v.get_attr("last_options")[0]["start"] = 9
-        assert v.get_attr("last_options")[1] == given == {"start": 1}
+        options_of(v)[0]["start"] = 9
+        assert options_of(v)[1] == given == {"start": 1}
         v.step(Z(v))
-        v.get_attr("last_options")[0]["start"] = 9
+        options_of(v)[0]["start"] = 9
         v.step(Z(v))
-        assert v.get_attr("last_options") == [{"start": 1}, {"start": 1}]
+        assert options_of(v) == [{"start": 1}, {"start": 1}]
         assert given == {"start": 1}
 
 
-assert INF > 0
+@everywhere
+def test_autoreset_options_that_fail_ask_for_a_reset(backend):
+    def options(i):
+        raise LookupError(f"no options for {i}")
+
+    with scripted(backend, T(1), T(9), autoreset_options=options) as v:
+        v.reset()
+        with pytest.raises(LookupError, match="no options for 0"):
+            v.step(Z(v))
+        with pytest.raises(ResetRequired):  # sub-env 0 is not stepped on past its end
+            v.step(Z(v))
+        assert v.reset().observations.tolist() == [[0.0], [0.0]]
+
+
+@everywhere
+@pytest.mark.parametrize("options", [3, [1], "x"], ids=repr)
+def test_autoreset_options_that_are_no_dict_are_refused(backend, options):
+    with pytest.raises(TypeError, match="autoreset_options"):
+        scripted(backend, T(1), autoreset_options=options)
+    with scripted(backend, T(1), autoreset_options=lambda i: options) as v:
+        v.reset()
+        with pytest.raises(TypeError, match="autoreset_options"):
+            v.step(Z(v))
+
+
+@every_space
+def test_1_7_native_holds_the_action_of_a_frozen_sub_env_whatever_the_space(space):
+    space.seed(0)
+    with scripted("native", T(1), T(9), act=space, autoreset=False) as v:
+        v.reset()
+        v.batch_action_space.seed(0)
+        first = v.batch_action_space.sample()
+        v.step(first)
+        for _ in range(3):
+            actions = v.batch_action_space.sample()
+            v.step(actions)
+            held = list(layout.iterate(space, v.last_action, 2))
+            assert_same(list(layout.iterate(space, first, 2))[0], held[0])
+            assert_same(list(layout.iterate(space, actions, 2))[1], held[1])

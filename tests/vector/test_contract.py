@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from backends import ALL_BACKENDS, ROW_BACKENDS, make_toys
+from backends import ROWS, assert_same, both_modes, on_rows, scribble, scripted
 from toys import BOX1, INF, Draws, T, Toy, Z, fns
 
 from sekai import (
@@ -33,16 +33,14 @@ from sekai import (
     stack_infos,
 )
 
-both_modes = pytest.mark.parametrize("autoreset", [True, False], ids=["autoreset", "frozen"])
 
-
-@pytest.fixture(params=ALL_BACKENDS)
+@pytest.fixture(params=[*ROWS, "native"])
 def toys(request):
     """Builds a VecEnv of scripted sub-envs on one backend."""
     made = []
 
     def build(*scripts, **kwargs):
-        made.append(make_toys(request.param, *scripts, **kwargs))
+        made.append(scripted(request.param, *scripts, **kwargs))
         return made[-1]
 
     yield build
@@ -50,13 +48,13 @@ def toys(request):
         vec.close()
 
 
-@pytest.fixture(params=ROW_BACKENDS)
+@pytest.fixture(params=ROWS)
 def rows(request):
     """Builds a VecEnv of Env objects on one backend."""
     made = []
 
     def build(env_fns, **kwargs):
-        made.append(ROW_BACKENDS[request.param](env_fns, **kwargs))
+        made.append(ROWS[request.param](env_fns, **kwargs))
         return made[-1]
 
     yield build
@@ -68,41 +66,15 @@ def play(vec, steps, seed=3):
     return [vec.reset(seed=seed), *(vec.step(Z(vec)) for _ in range(steps))]
 
 
-def assert_same_results(results, others):
-    assert len(results) == len(others)
-    for result, other in zip(results, others, strict=True):
-        assert_same(result.observations, other.observations)
-        assert_same(list(result.infos), list(other.infos))
-        if isinstance(result, VecStepResult):
-            for field in ("rewards", "terminated", "truncated"):
-                assert_same(getattr(result, field), getattr(other, field))
-
-
-def assert_same(value, other):
-    if isinstance(value, dict):
-        assert list(value) == list(other)
-        for key in value:
-            assert_same(value[key], other[key])
-    elif isinstance(value, (tuple, list)):
-        assert type(value) is type(other) and len(value) == len(other)
-        for item, other_item in zip(value, other, strict=True):
-            assert_same(item, other_item)
-    elif isinstance(value, np.ndarray):
-        assert value.dtype == other.dtype
-        np.testing.assert_array_equal(value, other)
-    else:
-        assert value == other
-
-
 # -- "Runs N environments in parallel and returns batched results." ------------------------------------------
 
 
 @both_modes
 def test_every_backend_agrees_on_the_same_episodes(autoreset):
     scripts = [T(1), T(3), [([9.0], 2.5, False, False, {}), ([8.0], -1.0, True, True, {})]]
-    reference, *others = (play(make_toys(name, *scripts, autoreset=autoreset), 9) for name in ALL_BACKENDS)
+    reference, *others = (play(scripted(name, *scripts, autoreset=autoreset), 9) for name in [*ROWS, "native"])
     for other in others:
-        assert_same_results(reference, other)
+        assert_same(reference, other)
 
 
 def test_results_are_batched(toys):
@@ -162,10 +134,10 @@ def test_a_finished_sub_env_is_reset_in_the_same_step(toys):
     assert result.infos[1] == {"why": 2}
 
 
-@pytest.mark.parametrize("backend", ROW_BACKENDS)
+@on_rows
 def test_autoreset_matches_the_autoreset_wrapper(backend):
     script = [([1.0], 1.0, False, False, {"k": 1}), ([2.0], 2.0, False, True, {"k": 2})]
-    vec = ROW_BACKENDS[backend](fns(script, i0={"k": 0}))
+    vec = ROWS[backend](fns(script, i0={"k": 0}))
     env = AutoReset(Toy(script, i0={"k": 0}))
     vec.reset(), env.reset()
     for _ in range(5):
@@ -245,9 +217,7 @@ def test_a_sub_env_that_resets_itself_is_neither_reset_again_nor_frozen(rows, au
         vec.step(Z(vec))
         result = vec.step(Z(vec))
         assert result.observations.tolist() == [[0.0]] and result.terminated.tolist() == [True]
-        assert_same(
-            result.infos[0], {"final_observation": np.array([2.0]), "final_info": {}, "reset_info": {"n": 1}}
-        )
+        assert_same(result.infos[0], {"final_observation": np.array([2.0]), "final_info": {}, "reset_info": {"n": 1}})
         assert inner[0].n_reset == 1 + episode
         assert not vec.frozen.any()
 
@@ -264,12 +234,12 @@ def test_async_methods_give_what_the_sync_ones_give(toys, autoreset):
     async def play_async():
         return [await vec.async_reset(seed=3), *[await vec.async_step(Z(vec)) for _ in range(6)]]
 
-    assert_same_results(sync, asyncio.run(play_async()))
+    assert_same(sync, asyncio.run(play_async()))
 
 
-@pytest.mark.parametrize("backend", ROW_BACKENDS)
+@on_rows
 def test_a_subclass_that_overrides_only_the_sync_methods_gets_async_ones_that_run_them(backend):
-    class Loud(ROW_BACKENDS[backend]):
+    class Loud(ROWS[backend]):
         def step(self, actions):
             return "stepped"
 
@@ -505,29 +475,12 @@ def test_results_never_change_and_writing_into_them_changes_nothing(toys, autore
     for k in range(8):
         results.append(vec.step(Z(vec)) if k else vec.reset(seed=3))
         copies.append(copy.deepcopy(results[-1]))
-        assert_same_results(results, copies)
-    assert_same_results(results, untouched)
+        assert_same(results, copies)
+    assert_same(results, untouched)
     vec.reset()
     for _ in range(7):
         scribble(vec.step(Z(vec)))
-    assert_same_results(play(vec, 7), untouched)
-
-
-def scribble(value):
-    """Overwrite every array of a result."""
-    if isinstance(value, np.ndarray):
-        if value.flags.writeable:
-            value[...] = 77 if value.dtype != bool else True
-    elif isinstance(value, (VecStepResult, VecResetResult)):
-        for field in type(value).__dataclass_fields__:
-            scribble(getattr(value, field))
-    elif isinstance(value, dict):
-        for item in value.values():
-            scribble(item)
-        value.clear()
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            scribble(item)
+    assert_same(play(vec, 7), untouched)
 
 
 def test_sub_envs_that_share_one_array(rows):

@@ -1,0 +1,439 @@
+"""What finished sub-envs look like: one set of episodes goes through both forms of the rule, then its single clauses."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spaces_catalogue import draw as draw_element
+from spaces_catalogue import each_space, spaces
+
+from sekai.batching.episodes import EndedBatch, HeldRows, MaskEpisodes, RowEpisode, ended_info, resets_itself
+from sekai.batching.layout import allocate, concatenate, copy_batch, iterate, take
+from sekai.spaces import Box, Dict, Discrete, Sequence, Space, Tuple
+
+BOX1 = Box(-np.inf, np.inf, (1,), np.float64)
+seeded = settings(derandomize=True, deadline=None, max_examples=60, database=None)
+
+#: How an episode ends: (terminated, truncated).
+ENDS = [(True, False), (False, True), (True, True)]
+#: Length and end of one episode.
+Episode = tuple[int, tuple[bool, bool]]
+
+
+class Script:
+    """One sub-env: its episodes over and over, in which every value is new."""
+
+    def __init__(self, space: Space[Any], row: int, episodes: list[Episode]) -> None:
+        self.space = space
+        self.values = itertools.count(1000 * row)
+        self.episodes = itertools.cycle(episodes)
+
+    def reset(self) -> tuple[Any, dict[str, Any]]:
+        self.length, self.end = next(self.episodes)
+        self.steps = 0
+        value = next(self.values)
+        return draw_element(self.space, value), {"number": -value, "start": f"from {value}"}
+
+    def step(self) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        value = next(self.values)
+        info = {
+            "number": value / 2,
+            "text": "x" * (value % 4),
+            "vector": np.array([value, -value]),
+            "object": {"list": [value]},
+        }
+        terminated, truncated = self.end if self.steps == self.length else (False, False)
+        return draw_element(self.space, value), value / 4, terminated, truncated, info
+
+
+def columns_of(infos: list[dict[str, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    columns = {key: [info[key] for info in infos] for key in infos[0]}
+    return {key: objects(values) if key == "object" else np.array(values) for key, values in columns.items()}
+
+
+def objects(values: list[Any]) -> np.ndarray[Any, Any]:
+    column = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        column[i] = value
+    return column
+
+
+class Rows:
+    """The rule row by row, driven as a backend of single environments drives it."""
+
+    def __init__(self, space: Space[Any], scripts: list[Script], autoreset: bool) -> None:
+        self.scripts = scripts
+        self.episodes = [RowEpisode(space, row, autoreset) for row in range(len(scripts))]
+
+    def reset(self) -> None:
+        for script, episode in zip(self.scripts, self.episodes, strict=True):
+            script.reset()
+            episode.begin()
+
+    def step(self) -> list[tuple[Any, ...]]:
+        return [self._step(*pair) for pair in zip(self.scripts, self.episodes, strict=True)]
+
+    def _step(self, script: Script, episode: RowEpisode) -> tuple[Any, ...]:
+        if episode.frozen:
+            return episode.repeat()
+        if episode.advance(*script.step()):
+            episode.restart(*script.reset())
+        return episode.outcome
+
+    @property
+    def frozen(self) -> list[bool]:
+        return [episode.frozen for episode in self.episodes]
+
+
+class Mask:
+    """The rule on batches, driven as a backend of arrays drives it."""
+
+    def __init__(self, space: Space[Any], scripts: list[Script], autoreset: bool) -> None:
+        self.space, self.scripts, self.autoreset = space, scripts, autoreset
+        self.episodes = MaskEpisodes(space, len(scripts), autoreset)
+
+    def reset(self) -> None:
+        for script in self.scripts:
+            script.reset()
+        self.episodes.begin()
+
+    def step(self) -> list[tuple[Any, ...]]:
+        n, frozen = len(self.scripts), self.episodes.frozen
+        no_info = {"number": -1.0, "text": "?", "vector": np.zeros(2, int), "object": {}}
+        garbage = (draw_element(self.space, 10**6), 99.0, False, True, no_info)
+        rows = [garbage if frozen[i] else script.step() for i, script in enumerate(self.scripts)]
+        elements, rewards, terminated, truncated, infos = map(list, zip(*rows, strict=True))
+        rewards, terminated, truncated = np.array(rewards), np.array(terminated), np.array(truncated)
+        ended = self.episodes.freeze_step(rewards, terminated, truncated)
+        reset = None
+        if self.autoreset and ended.size:
+            final = take(concatenate(self.space, elements), ended)
+            reset_infos = []
+            for row in ended.tolist():
+                elements[row], info = self.scripts[row].reset()
+                reset_infos.append(info)
+            reset = EndedBatch(self.space, final, columns_of(reset_infos))
+        shown = self.episodes.infos(columns_of(infos), ended, reset)
+        observations = concatenate(self.space, elements)
+        self.episodes.freeze_observations(observations, ended)
+        return list(zip(iterate(self.space, observations, n), rewards, terminated, truncated, shown, strict=True))
+
+    @property
+    def frozen(self) -> list[bool]:
+        return self.episodes.frozen.tolist()
+
+
+def run_both(space: Space[Any], rows: list[list[Episode]], autoreset: bool, resets: list[bool]) -> None:
+    """Feed the same episodes to both and compare what they show at every step."""
+    row_by_row, masked = (
+        form(space, [Script(space, row, episodes) for row, episodes in enumerate(rows)], autoreset)
+        for form in (Rows, Mask)
+    )
+    row_by_row.reset()
+    masked.reset()
+    for reset in resets:
+        if reset:
+            row_by_row.reset()
+            masked.reset()
+        assert row_by_row.frozen == masked.frozen
+        for expected, got in zip(row_by_row.step(), masked.step(), strict=True):
+            np.testing.assert_equal(got[:4], expected[:4])
+            assert list(got[4]) == list(expected[4])
+            np.testing.assert_equal(got[4], expected[4])
+        assert row_by_row.frozen == masked.frozen
+
+
+EPISODES = st.lists(st.tuples(st.integers(1, 4), st.sampled_from(ENDS)), min_size=1, max_size=3)
+
+
+@given(
+    spaces(max_leaves=4),
+    st.lists(EPISODES, min_size=1, max_size=5),
+    st.booleans(),
+    st.lists(st.sampled_from([False, False, False, True]), min_size=1, max_size=10),
+)
+@seeded
+def test_both_forms_of_the_rule_agree_on_generated_episodes(space, rows, autoreset, resets):
+    run_both(space, rows, autoreset, resets)
+
+
+@each_space
+@pytest.mark.parametrize("autoreset", [True, False])
+def test_both_forms_of_the_rule_agree_in_every_space(space, autoreset):
+    rows = [[(1, ENDS[0]), (2, ENDS[2])], [(3, ENDS[1])], [(6, ENDS[2])]]
+    run_both(space, rows, autoreset, [False] * 7 + [True] + [False] * 3)
+
+
+# -- autoreset ---------------------------------------------------------------------------------------------
+
+
+def one_row(space: Space[Any], autoreset: bool) -> RowEpisode:
+    episode = RowEpisode(space, 0, autoreset)
+    episode.begin()
+    return episode
+
+
+def masked_step(
+    episodes: MaskEpisodes,
+    observations: Any,
+    terminated: list[bool],
+    infos: dict[str, Any],
+    start: Any = None,
+    reset_infos: dict[str, Any] | None = None,
+) -> tuple[Any, Any, Any, Any, Any]:
+    """One step of a batch; with autoreset, ended rows begin again at ``start``."""
+    n = len(terminated)
+    rewards, flags, truncated = np.ones(n), np.array(terminated), np.zeros(n, bool)
+    ended = episodes.freeze_step(rewards, flags, truncated)
+    reset = None
+    if episodes.autoreset and ended.size:
+        reset = EndedBatch(episodes.space, take(observations, ended), reset_infos or {})
+        observations = copy_batch(observations)
+        observations[ended] = start
+    infos = episodes.infos(infos, ended, reset)
+    episodes.freeze_observations(observations, ended)
+    return observations, rewards, flags, truncated, infos
+
+
+def test_own_keys_with_the_names_of_the_rule_survive_in_final_info_only():
+    """Case 1.5: neither info replaces the other, and the reset's is never merged into the top level."""
+    step, reset = {"why": "win", "final_info": "mine", "reset_info": 3}, {"why": "new", "reset_info": 7}
+    expected = {"why": "win", "final_info": step, "reset_info": reset}
+
+    episode = one_row(BOX1, autoreset=True)
+    assert episode.advance([1.0], 1.0, True, False, step)
+    episode.restart([0.0], reset)
+    by_row = episode.outcome[4]
+
+    columns = {key: np.array([value]) for key, value in step.items()}
+    reset_columns = {key: np.array([value]) for key, value in reset.items()}
+    by_mask = masked_step(
+        MaskEpisodes(BOX1, 1, True), np.array([[1.0]]), [True], columns, np.array([0.0]), reset_columns
+    )[4][0]
+
+    for info in (by_row, by_mask):
+        np.testing.assert_array_equal(info.pop("final_observation"), [1.0])
+        assert info == expected
+
+
+def test_a_native_column_named_like_the_terminal_observation_survives_in_final_info():
+    columns = {"final_observation": np.array([5, 6])}
+    infos = masked_step(MaskEpisodes(BOX1, 2, True), np.array([[1.0], [2.0]]), [True, False], columns, np.zeros(1))[4]
+    np.testing.assert_array_equal(infos[0]["final_observation"], [1.0])
+    assert infos[0]["final_info"] == {"final_observation": 5}
+    assert infos[1] == {"final_observation": 6}
+
+
+def test_terminal_data_are_those_before_the_reset_however_the_env_reuses_its_arrays():
+    """Case 1.1: one buffer and one dict for every return."""
+    buffer, info = np.zeros(1), {"k": 0, "nested": {"array": np.zeros(1)}}
+
+    def write(value: float) -> None:
+        buffer[0] = info["k"] = info["nested"]["array"][0] = value
+
+    episode = one_row(BOX1, autoreset=True)
+    write(2)
+    assert episode.advance(buffer, 1.0, True, False, info)
+    write(-1)
+    episode.restart(buffer, info)
+    observation, reward, terminated, truncated, shown = episode.outcome
+    kept = copy.deepcopy(shown)
+    assert (observation[0], reward, terminated, truncated) == (-1.0, 1.0, True, False)
+    write(9)
+    np.testing.assert_equal(shown, kept)
+    np.testing.assert_array_equal(shown["final_observation"], [2.0])
+    assert shown["k"] == shown["final_info"]["k"] == 2
+    assert shown["nested"]["array"] == shown["final_info"]["nested"]["array"] == 2
+    assert shown["reset_info"]["k"] == shown["reset_info"]["nested"]["array"] == -1
+
+
+def test_the_info_of_a_step_in_mid_episode_is_a_snapshot():
+    info = {"k": 1, "array": np.array([1])}
+    episode = one_row(BOX1, autoreset=True)
+    assert not episode.advance([1.0], 1.0, False, False, info)
+    info["k"] = info["array"][0] = 2
+    assert episode.outcome[4] == {"k": 1, "array": np.array([1])}
+
+
+@pytest.mark.parametrize("autoreset", [True, False])
+@pytest.mark.parametrize("terminated, truncated", ENDS)
+def test_a_sub_env_that_resets_itself_is_neither_reset_again_nor_frozen(autoreset, terminated, truncated):
+    own = {"final_observation": np.array([5.0]), "final_info": {"k": 1}, "reset_info": {}, "k": 1}
+    episode = one_row(BOX1, autoreset)
+    assert not episode.advance([0.0], 1.0, terminated, truncated, own)
+    assert not episode.frozen
+    assert episode.outcome[:4] == ([0.0], 1.0, terminated, truncated)
+    np.testing.assert_equal(episode.outcome[4], own)
+    assert not episode.advance([1.0], 1.0, False, False, {})
+    assert episode.outcome == ([1.0], 1.0, False, False, {})
+
+
+def test_resets_itself_looks_for_the_terminal_observation():
+    assert resets_itself({"final_observation": None})
+    assert not resets_itself({"final_info": {}, "reset_info": {}})
+
+
+def test_ended_info_leaves_the_infos_it_is_made_of_alone():
+    step, reset = {"a": 1}, {"b": 2}
+    info = ended_info(step, 5, reset)
+    assert info == {"a": 1, "final_observation": 5, "final_info": {"a": 1}, "reset_info": {"b": 2}}
+    assert step == {"a": 1} and reset == {"b": 2}
+
+
+@pytest.mark.parametrize("flag", [np.bool_, int])
+def test_flags_may_be_of_any_kind_that_is_true_or_false(flag):
+    episode = one_row(BOX1, autoreset=True)
+    assert not episode.advance([1.0], 1.0, flag(False), flag(False), {})
+    assert episode.advance([1.0], 1.0, flag(False), flag(True), {})
+
+
+@each_space
+def test_terminal_observations_are_elements_of_the_space(space):
+    final = draw_element(space, 3)
+    episode = one_row(space, autoreset=True)
+    assert episode.advance(final, 1.0, True, False, {})
+    episode.restart(draw_element(space, 4), {})
+    rows = EndedBatch(space, concatenate(space, [draw_element(space, 2), final]), {})
+    for info in (episode.outcome[4], rows.apply({}, 1)):
+        assert space.contains(info["final_observation"])
+        np.testing.assert_equal(info["final_observation"], final)
+
+
+# -- ended rows of a batch ---------------------------------------------------------------------------------
+
+
+def test_ended_rows_show_their_own_values_as_copies():
+    observations, column = np.array([[1.0], [2.0]]), np.array([[7], [8]])
+    rows = EndedBatch(BOX1, observations, {"start": column})
+    info = rows.apply({"k": 1}, 1)
+    np.testing.assert_equal(
+        info,
+        {"k": 1, "final_observation": np.array([2.0]), "final_info": {"k": 1}, "reset_info": {"start": np.array([8])}},
+    )
+    info["final_observation"][0] = info["reset_info"]["start"][0] = 99
+    assert observations[1] == 2.0 and column[1] == 8
+
+
+def test_ended_rows_give_whole_columns():
+    observations, columns = np.array([[1.0], [2.0]]), {"start": np.array([7, 8])}
+    rows = EndedBatch(BOX1, observations, columns)
+    np.testing.assert_array_equal(rows.final("final_observation"), observations)
+    np.testing.assert_equal(rows.final("reset_info"), columns)
+    for key in ("final_info", "start"):
+        with pytest.raises(KeyError, match=key):
+            rows.final(key)
+
+
+def test_replaced_terminal_observations_keep_the_rest():
+    rows = EndedBatch(BOX1, np.array([[1.0]]), {"start": np.array([7])})
+    replaced = rows.replace_observations(Discrete(5), np.array([3]))
+    assert replaced.apply({}, 0) == {"final_observation": 3, "final_info": {}, "reset_info": {"start": 7}}
+    np.testing.assert_array_equal(rows.final("final_observation"), [[1.0]])
+
+
+# -- freezing ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("terminated, truncated", ENDS)
+def test_a_finished_row_shows_its_end_until_the_next_reset(terminated, truncated):
+    buffer = np.array([5.0])
+    episode = one_row(BOX1, autoreset=False)
+    assert not episode.advance(buffer, 2.0, terminated, truncated, {"k": 1})
+    assert episode.frozen
+    assert episode.outcome == ([5.0], 2.0, terminated, truncated, {"k": 1})
+    buffer[0] = 99.0
+    for _ in range(3):
+        observation, *rest = episode.repeat()
+        np.testing.assert_array_equal(observation, [5.0])
+        assert rest == [0.0, terminated, truncated, {}]
+        rest[3]["written"] = 1
+    episode.begin()
+    assert not episode.frozen
+    assert not episode.advance([1.0], 1.0, False, False, {})
+    assert episode.outcome == ([1.0], 1.0, False, False, {})
+
+
+def test_nothing_computed_for_frozen_rows_of_a_batch_shows():
+    episodes = MaskEpisodes(BOX1, 3, autoreset=False)
+    k = {"k": np.arange(3)}
+    first = masked_step(episodes, np.array([[1.0], [2.0], [3.0]]), [True, False, False], k)
+    assert first[4] == [{"k": 0}, {"k": 1}, {"k": 2}]
+    assert first[4].done.tolist() == [0]
+    second = masked_step(episodes, np.full((3, 1), 7.0), [False, False, True], k)
+    np.testing.assert_array_equal(second[0], [[1.0], [7.0], [7.0]])
+    assert second[1].tolist() == [0.0, 1.0, 1.0]
+    assert second[2].tolist() == [True, False, True]
+    assert second[4] == [{}, {"k": 1}, {"k": 2}]
+    assert second[4].done.tolist() == [2]
+    third = masked_step(episodes, np.full((3, 1), 9.0), [False, False, False], k)
+    np.testing.assert_array_equal(third[0], [[1.0], [9.0], [7.0]])
+    assert third[2].tolist() == [True, False, True]
+    assert third[4] == [{}, {"k": 1}, {}]
+    assert third[4].done.tolist() == []
+    episodes.begin()
+    assert not episodes.frozen.any()
+    fourth = masked_step(episodes, np.full((3, 1), 4.0), [False, False, False], k)
+    np.testing.assert_array_equal(fourth[0], np.full((3, 1), 4.0))
+    assert fourth[4] == [{"k": 0}, {"k": 1}, {"k": 2}]
+
+
+def test_what_a_step_returned_never_changes_afterwards():
+    episodes = MaskEpisodes(BOX1, 2, autoreset=False)
+    k = {"k": np.arange(2)}
+    results = []
+    for terminated in ([True, False], [False, False], [False, True], [False, False]):
+        observations = np.full((2, 1), float(len(results)))
+        result = (*masked_step(episodes, observations, terminated, k)[:4], episodes.frozen)
+        results.append((result, copy.deepcopy(result)))
+    episodes.begin()
+    for result, kept in results:
+        np.testing.assert_equal(result, kept)
+
+
+def test_writing_into_a_result_does_not_change_what_frozen_rows_show():
+    episodes = MaskEpisodes(BOX1, 1, autoreset=False)
+    for _ in range(3):
+        observations, rewards, terminated, truncated, _ = masked_step(episodes, np.full((1, 1), 5.0), [True], {})
+        assert (observations[0, 0], terminated[0], truncated[0]) == (5.0, True, False)
+        observations[...], rewards[...], terminated[...], truncated[...] = 0, 9, False, True
+
+
+def test_with_autoreset_nothing_freezes():
+    episodes = MaskEpisodes(BOX1, 2, autoreset=True)
+    for _ in range(2):
+        masked_step(episodes, np.ones((2, 1)), [True, False], {}, np.zeros(1))
+        assert not episodes.frozen.any()
+
+
+HELD_SPACES = [
+    BOX1,
+    Discrete(9),
+    Dict(a=BOX1, b=Tuple([Discrete(9)])),
+    Sequence(Discrete(9)),
+    Dict(a=Sequence(BOX1), b=Discrete(9)),
+]
+
+
+@pytest.mark.parametrize("space", HELD_SPACES, ids=repr)
+def test_held_rows_are_shown_whatever_was_computed(space):
+    held = HeldRows()
+    batch = concatenate(space, [draw_element(space, i) for i in range(3)])
+    held.show(batch, np.array([True, False, False]))  # nothing is held yet
+    held.hold(batch, np.array([], np.intp))
+    held.hold(batch, np.array([0, 2]))
+    later = concatenate(space, [draw_element(space, 10 + i) for i in range(3)])
+    held.show(later, np.array([True, False, True]))
+    np.testing.assert_equal(
+        later, concatenate(space, [draw_element(space, seed) for seed in (0, 11, 2)])
+    )
+    held.show(later, None)
+    untouched = allocate(space, 3)
+    held.show(untouched, np.array([False, False, False]))
+    np.testing.assert_equal(untouched, allocate(space, 3))

@@ -1,0 +1,497 @@
+"""Cases 11.x and their kind: event loops, cancellation, Ctrl-C and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from backends import assert_same
+from toys import BOX1, T, Toy, Z, fns
+
+from sekai import (
+    AsyncCallPending,
+    AsyncVecEnv,
+    Discrete,
+    Env,
+    ResetRequired,
+    ResetResult,
+    StepResult,
+    SyncVecEnv,
+    VecEnvClosed,
+    VecNormalizeObservation,
+    VecRecordEpisodeStatistics,
+    VecWrapper,
+)
+
+
+class Slow(Env):
+    """Waits in each step, and counts what runs and what has run; observes the episode's number and its step."""
+
+    observation_space, action_space = BOX1, Discrete(2)
+
+    def __init__(self, seconds=0.02, length=100):
+        self.seconds, self.length = seconds, length
+        self.running = self.overlaps = self.cancelled = self.finished = self.episode = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.episode, self.k = self.episode + 1, 0
+        return ResetResult(np.array([100.0 * self.episode]), {})
+
+    def step(self, action):
+        self.k += 1
+        return StepResult(np.array([100.0 * self.episode + self.k]), 1.0, self.k >= self.length, False, {})
+
+    async def async_step(self, action):
+        self.overlaps += self.running
+        self.running += 1
+        try:
+            await asyncio.sleep(self.seconds)
+            self.finished += 1
+            return self.step(action)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.running -= 1
+
+    async def async_reset(self, *, seed=None, options=None):
+        self.overlaps += self.running
+        self.running += 1
+        try:
+            await asyncio.sleep(self.seconds)
+            return self.reset(seed=seed, options=options)
+        finally:
+            self.running -= 1
+
+
+WRAPPERS = {
+    "bare": lambda v: v,
+    "wrapped": VecWrapper,
+    "deep": lambda v: VecNormalizeObservation(VecRecordEpisodeStatistics(v)),
+}
+bare_and_wrapped = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+
+
+# -- 11.1 --------------------------------------------------------------------------------------------------
+
+
+@bare_and_wrapped
+def test_11_1_a_sync_call_inside_a_running_loop_names_the_way_out(wrap):
+    with wrap(AsyncVecEnv(fns(T(3), T(3)))) as v:
+
+        async def main():
+            with pytest.raises(RuntimeError, match="async_reset"):
+                v.reset()
+            await v.async_reset()
+            with pytest.raises(RuntimeError, match="async_step"):
+                v.step([0, 0])
+            return await v.async_step([0, 0])
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            r = asyncio.run(main())
+            gc.collect()
+        assert len(r.rewards) == 2
+        assert v.get_attr("n_step") == [1, 1]
+
+
+@bare_and_wrapped
+def test_11_1_the_private_loop_and_another_may_alternate(wrap):
+    with wrap(AsyncVecEnv([Slow, Slow])) as v:
+        v.reset()
+
+        async def main():
+            await v.async_step([0, 0])
+
+        for _ in range(2):
+            asyncio.run(main())
+            v.step([0, 0])
+        assert v.get_attr("k") == [4, 4]
+
+
+def test_11_1_sub_envs_run_concurrently():
+    with AsyncVecEnv([lambda: Slow(0.05)] * 8) as v:
+        start = time.monotonic()
+        v.reset()
+        v.step(Z(v))
+        assert time.monotonic() - start < 0.3  # one after another would take 0.8
+
+
+# -- 11.3 --------------------------------------------------------------------------------------------------
+
+
+def test_11_3_a_cancelled_step_leaves_no_stale_data():
+    with AsyncVecEnv([lambda: Slow(0.1), lambda: Slow(0.0)]) as v:
+
+        async def main():
+            await v.async_reset()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(v.async_step([0, 0]), 0.02)
+            assert v.get_attr("running") == [0, 0]  # nothing runs on behind the next call
+            first = await v.async_reset()
+            assert first.observations.tolist() == [[200.0], [200.0]]
+            return await v.async_step([0, 0])
+
+        r = asyncio.run(main())
+        assert r.observations.tolist() == [[201.0], [201.0]]
+        assert v.get_attr("cancelled") == [1, 0]
+        assert v.get_attr("overlaps") == [0, 0]
+
+
+def test_11_3_a_cancelled_reset_asks_for_another():
+    with AsyncVecEnv([lambda: Slow(0.1), lambda: Slow(0.0)]) as v:
+
+        async def main():
+            await v.async_reset()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(v.async_reset(), 0.02)
+            with pytest.raises(ResetRequired):
+                await v.async_step([0, 0])
+            await v.async_reset()
+            return await v.async_step([0, 0])
+
+        assert asyncio.run(main()).observations.tolist() == [[201.0], [301.0]]
+
+
+class SlowRestart(Slow):
+    async def async_step(self, action):
+        return self.step(action)
+
+
+def test_11_3_cancelled_between_two_episodes():
+    with AsyncVecEnv([lambda: SlowRestart(0.1, length=1), lambda: SlowRestart(0.0, length=9)]) as v:
+
+        async def main():
+            await v.async_reset()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(v.async_step([0, 0]), 0.02)
+            with pytest.raises(ResetRequired, match="sub-env 0"):
+                await v.async_step([0, 0])  # not stepped on past its end
+            await v.async_reset()
+            return await v.async_step([0, 0])
+
+        r = asyncio.run(main())
+        assert r.infos[0]["final_observation"].tolist() == [201.0]
+
+
+@bare_and_wrapped
+def test_11_3_overlapping_calls(wrap):
+    with wrap(AsyncVecEnv([Slow, Slow])) as v:
+
+        async def main():
+            await v.async_reset()
+            calls = [v.async_step([0, 0]), v.async_step([0, 0]), v.async_reset(), v.async_step([1, 1])]
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(each) for each in outcomes[1:]] == [AsyncCallPending] * 3
+            assert v.get_attr("k") == [1, 1]
+            task = asyncio.ensure_future(v.async_step([0, 0]))
+            await asyncio.sleep(0)
+            with pytest.raises(AsyncCallPending, match="step"):
+                v.close()
+            await task
+            await v.async_step([0, 0])
+
+        asyncio.run(main())
+        assert v.get_attr("k") == [3, 3]
+        assert v.get_attr("overlaps") == [0, 0]
+
+
+def test_11_3_nothing_is_pending_after_a_refused_call():
+    with AsyncVecEnv([Slow, Slow]) as v:
+
+        async def main():
+            with pytest.raises(ResetRequired):
+                await v.async_step([0, 0])
+            await v.async_reset()
+            with pytest.raises(ValueError, match="actions"):
+                await v.async_step([0])
+            with pytest.raises(ValueError, match="seed"):
+                await v.async_reset(seed=-1)
+            await v.async_step([0, 0])
+
+        asyncio.run(main())
+
+
+class Raises(Slow):
+    async def async_step(self, action):
+        await super().async_step(action)
+        raise ValueError(f"after {self.seconds}")
+
+
+def test_11_3_a_call_waits_for_all_when_one_raises():
+    with AsyncVecEnv([lambda: Slow(0.05), lambda: Raises(0.03), lambda: Raises(0.0)]) as v:
+        v.reset()
+        with pytest.raises(ValueError, match="after 0.03"):  # the first in the order of the sub-envs
+            v.step([0] * 3)
+        assert v.get_attr("running") == [0, 0, 0]
+        assert v.get_attr("finished") == [1, 1, 1]
+        v.reset()
+
+
+def test_11_3_a_loop_that_was_given_up_does_not_block_the_next():
+    with AsyncVecEnv([lambda: Slow(0.05)]) as v:
+        v.reset()
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(v.async_step([0]))
+        loop.run_until_complete(asyncio.sleep(0.01))
+        task.cancel()
+        loop.run_until_complete(asyncio.wait([task]))
+        loop.close()
+        assert v.reset().observations.tolist() == [[200.0]]
+
+
+class Stubborn(Slow):
+    """Takes its time to wind up when it is cancelled."""
+
+    async def async_step(self, action):
+        try:
+            return await super().async_step(action)
+        except asyncio.CancelledError:
+            self.running += 1
+            await asyncio.sleep(0.05)
+            self.running -= 1
+            raise
+
+
+def test_11_3_a_sub_env_that_winds_up_slowly_is_waited_for():
+    with AsyncVecEnv([lambda: Stubborn(0.2), Slow]) as v:
+
+        async def main():
+            await v.async_reset()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(v.async_step([0, 0]), 0.01)
+            return await v.async_reset()
+
+        assert asyncio.run(main()).observations.tolist() == [[200.0], [200.0]]
+        assert v.get_attr("overlaps") == [0, 0]
+
+
+# -- Ctrl-C ------------------------------------------------------------------------------------------------
+
+
+class Interrupted(Slow):
+    """Its second step is interrupted: in the sub-env itself, or while it waits."""
+
+    def __init__(self, error, waiting):
+        super().__init__(0.01)
+        self.error, self.waiting = error, waiting
+
+    def step(self, action):
+        if self.episode == 1 and self.k == 1:
+            self.k += 1
+            raise self.error
+        return super().step(action)
+
+    async def async_step(self, action):
+        return await super().async_step(action) if self.waiting else self.step(action)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("waiting", [True, False], ids=["waiting", "at_once"])
+@pytest.mark.parametrize("others", [0, 2])
+@bare_and_wrapped
+def test_9_6_an_interrupt_in_a_step_cancels_it_and_a_reset_starts_afresh(error, waiting, others, wrap, recwarn):
+    with wrap(AsyncVecEnv([lambda: Interrupted(error, waiting), *[lambda: Slow(0.05)] * others])) as v:
+        n = 1 + others
+        v.reset()
+        v.step([0] * n)
+        with pytest.raises(error):
+            v.step([0] * n)
+        assert v.get_attr("running") == [0] * n
+        raw = v.unwrapped
+        assert raw.reset().observations[:, 0].tolist() == [200.0] * n
+        assert raw.step([0] * n).observations[:, 0].tolist() == [201.0] * n
+        assert v.get_attr("overlaps") == [0] * n
+    gc.collect()
+    assert not [str(each.message) for each in recwarn]
+
+
+def test_9_6_a_signal_while_the_loop_waits(caplog):
+    class Pressed(Slow):
+        async def async_step(self, action):
+            if self.episode == 1:
+                asyncio.get_running_loop().call_later(0.01, press_ctrl_c)
+            return await super().async_step(action)
+
+    with AsyncVecEnv([lambda: Pressed(0.3), lambda: Slow(0.3)]) as v:
+        v.reset()
+        with pytest.raises(KeyboardInterrupt):
+            v.step([0, 0])
+        assert v.get_attr("cancelled") == [1, 1]
+        v.set_attr("seconds", 0.0)
+        assert v.reset().observations.tolist() == [[200.0], [200.0]]
+        assert v.step([0, 0]).observations.tolist() == [[201.0], [201.0]]
+    gc.collect()
+    assert caplog.records == []
+
+
+def press_ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+
+
+class PressedTwice(Stubborn):
+    """Ctrl-C comes in its first step, and again while it winds up."""
+
+    async def async_step(self, action):
+        if self.episode == 1:
+            asyncio.get_running_loop().call_later(0.01, press_ctrl_c)
+            asyncio.get_running_loop().call_later(0.03, press_ctrl_c)
+        return await super().async_step(action)
+
+
+def test_9_6_ctrl_c_twice_in_a_row_and_the_sub_envs_are_closed(caplog, recwarn):
+    closed = []
+    PressedTwice.close = lambda self: closed.append(self)
+    with pytest.raises(KeyboardInterrupt), AsyncVecEnv([lambda: PressedTwice(0.2)]) as v:
+        v.reset()
+        v.step([0])
+    assert len(closed) == 1
+    del v
+    gc.collect()
+    assert caplog.records == []
+    assert not [str(each.message) for each in recwarn]
+
+
+def test_9_6_ctrl_c_twice_in_a_row_and_a_reset_starts_afresh(caplog, recwarn):
+    with AsyncVecEnv([lambda: PressedTwice(0.2), lambda: Slow(0.0)]) as v:
+        v.reset()
+        with pytest.raises(KeyboardInterrupt):
+            v.step([0, 0])
+        v.set_attr("seconds", 0.0)
+        assert v.reset().observations.tolist() == [[200.0], [200.0]]
+        assert v.step([0, 0]).observations.tolist() == [[201.0], [201.0]]
+    gc.collect()
+    assert caplog.records == []
+    assert not [str(each.message) for each in recwarn]
+
+
+# -- threads -----------------------------------------------------------------------------------------------
+
+
+def in_threads(*calls):
+    """What each call returned or raised, all having begun together."""
+    outcomes = [None] * len(calls)
+    barrier = threading.Barrier(len(calls))
+
+    def target(i):
+        barrier.wait()
+        try:
+            outcomes[i] = calls[i]()
+        except BaseException as error:
+            outcomes[i] = error
+
+    threads = [threading.Thread(target=target, args=(i,)) for i in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    return outcomes
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_11_3_overlapping_calls_from_threads(attempt, recwarn, caplog):
+    with AsyncVecEnv([lambda: Slow(0.05)] * 2) as v:
+        v.reset()
+        outcomes = in_threads(*[lambda: v.step([0, 0])] * 4)
+        refused = [each for each in outcomes if isinstance(each, BaseException)]
+        assert [type(each) for each in refused] == [AsyncCallPending] * 3
+        (done,) = (each for each in outcomes if not isinstance(each, BaseException))
+        assert done.observations.tolist() == [[101.0], [101.0]]
+        assert v.step([0, 0]).observations.tolist() == [[102.0], [102.0]]
+        assert v.get_attr("overlaps") == [0, 0]
+    gc.collect()
+    assert not [str(each.message) for each in recwarn]
+    assert caplog.records == []
+
+
+def test_11_3_a_loop_in_one_thread_and_a_step_in_another(recwarn, caplog):
+    with AsyncVecEnv([lambda: Slow(0.05)] * 2) as v:
+        v.reset()
+        outcomes = in_threads(
+            lambda: asyncio.run(v.async_step([0, 0])),
+            lambda: asyncio.run(v.async_step([0, 0])),
+            lambda: v.step([0, 0]),
+            lambda: v.reset(),
+        )
+        assert sum(isinstance(each, AsyncCallPending) for each in outcomes) == 3
+        assert v.get_attr("overlaps") == [0, 0]
+    gc.collect()
+    assert not [str(each.message) for each in recwarn]
+    assert caplog.records == []
+
+
+def test_11_3_close_from_another_thread_during_a_step():
+    with AsyncVecEnv([lambda: Slow(0.1)]) as v:
+        v.reset()
+        started = threading.Timer(0.03, lambda: outcome.append(attempt(v.close)))
+        outcome = []
+        started.start()
+        assert v.step([0]).observations.tolist() == [[101.0]]
+        started.join()
+        assert [type(each) for each in outcome] == [AsyncCallPending]
+        v.step([0])
+
+
+def attempt(call):
+    try:
+        return call()
+    except BaseException as error:
+        return error
+
+
+def test_11_3_one_after_the_other_from_several_threads():
+    with AsyncVecEnv([lambda: Slow(0.0)]) as v:
+        v.reset()
+        for k in range(1, 5):
+            (r,) = in_threads(lambda: v.step([0]))
+            assert r.observations.tolist() == [[100.0 + k]]
+
+
+# -- close -------------------------------------------------------------------------------------------------
+
+
+def test_close_inside_a_running_loop_and_use_after_it():
+    v = AsyncVecEnv([Slow])
+
+    async def main():
+        await v.async_reset()
+        v.close()
+        with pytest.raises(VecEnvClosed):
+            await v.async_step([0])
+        with pytest.raises(VecEnvClosed):
+            await v.async_reset()
+
+    asyncio.run(main())
+    with pytest.raises(VecEnvClosed):
+        v.step([0])
+
+
+def test_close_that_fails_closes_the_private_loop_too(recwarn):
+    class Stuck(Toy):
+        def close(self):
+            raise RuntimeError("stuck")
+
+    v = AsyncVecEnv([lambda: Stuck(T(3))])
+    v.reset()
+    with pytest.raises(RuntimeError, match="stuck"):
+        v.close()
+    del v
+    gc.collect()
+    assert not [str(each.message) for each in recwarn]
+
+
+def test_async_and_sync_backends_agree_step_by_step():
+    with (
+        AsyncVecEnv([lambda: Slow(0.0, 3), lambda: Slow(0.0, 4)]) as a,
+        SyncVecEnv([lambda: Slow(0, 3), lambda: Slow(0, 4)]) as b,
+    ):
+        assert_same(b.reset(), a.reset())
+        for _ in range(9):
+            assert_same(b.step([0, 0]), a.step([0, 0]))

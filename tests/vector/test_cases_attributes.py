@@ -1,0 +1,410 @@
+"""Cases 10.x: attributes and methods of the sub-envs."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from backends import everywhere, make, on_rows, scripted
+from toys import BOX1, NCount, T, Toy, Z
+
+from sekai import (
+    Discrete,
+    Env,
+    NativeVecEnv,
+    ResetResult,
+    StepResult,
+    TimeLimit,
+    TransformReward,
+    VecEnvClosed,
+    VecNormalizeReward,
+    VecRecordEpisodeStatistics,
+    VecTransformObservation,
+    Wrapper,
+)
+from sekai.vector import shared
+
+
+class Scaled(Env):
+    """Its reward is its ``k``."""
+
+    observation_space, action_space = BOX1, Discrete(2)
+
+    def __init__(self, k=1):
+        self.k = k
+
+    def reset(self, *, seed=None, options=None):
+        return ResetResult(np.zeros(1), {})
+
+    def step(self, action):
+        return StepResult(np.zeros(1), float(self.k), False, False, {})
+
+    @property
+    def double(self):
+        return 2 * self.k
+
+    @property
+    def adjustable(self):
+        return self.k
+
+    @adjustable.setter
+    def adjustable(self, value):
+        self.k = value
+
+    def plus(self, a, *, b=0):
+        return self.k + a + b
+
+
+class NativeScaled(NativeVecEnv):
+    """The same as arrays."""
+
+    def __init__(self, num_envs, **kwargs):
+        super().__init__(num_envs, BOX1, Discrete(2), **kwargs)
+        self.k = np.ones(num_envs, int)
+
+    def _reset_envs(self, indices, options):
+        pass
+
+    def _observe(self):
+        return np.zeros((self.num_envs, 1))
+
+    def _step(self, actions):
+        nobody = np.zeros(self.num_envs, bool)
+        return np.broadcast_to(np.asarray(self.k, float), (self.num_envs,)), nobody, nobody, {}
+
+    double = Scaled.double
+    adjustable = Scaled.adjustable
+    plus = Scaled.plus
+
+
+class Own(Wrapper):
+    """A wrapper with a ``k`` of its own."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.k = -1
+
+
+VEC_WRAPPERS = {
+    "bare": lambda v: v,
+    "wrapped": lambda v: VecNormalizeReward(VecTransformObservation(v, lambda obs: obs)),
+    "recorded": VecRecordEpisodeStatistics,
+}
+bare_and_wrapped = pytest.mark.parametrize("wrap", VEC_WRAPPERS.values(), ids=VEC_WRAPPERS)
+
+
+def scaled(backend, n=3):
+    if backend == "native":
+        return NativeScaled(n)
+    return make(backend, [lambda: TransformReward(TimeLimit(Scaled(), 99), lambda reward: reward)] * n)
+
+
+# -- 10.1 --------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@bare_and_wrapped
+def test_10_1_set_attr_reaches_the_env_that_uses_it(backend, wrap):
+    with wrap(scaled(backend)) as v:
+        v.reset()
+        v.set_attr("k", 5)
+        assert v.get_attr("k") == [5] * 3
+        assert v.unwrapped.step(Z(v)).rewards.tolist() == [5.0] * 3
+        v.set_attr("k", [1, 2, 3])
+        assert v.get_attr("k") == [1, 2, 3]
+        assert v.unwrapped.step(Z(v)).rewards.tolist() == [1.0, 2.0, 3.0]
+        assert v.get_attr("double") == [2, 4, 6]
+        assert v.call("plus", 1, b=2) == [4, 5, 6]
+        assert v.call("double") == [2, 4, 6]
+        v.set_attr("adjustable", [7, 8, 9])
+        assert v.get_attr("k") == [7, 8, 9]
+
+
+@on_rows
+def test_10_1_a_wrapper_with_its_own_changes_instead_of_the_base(backend):
+    with make(backend, [lambda: TimeLimit(Own(Scaled()), 99)] * 2) as v:
+        v.reset()
+        v.set_attr("k", 5)
+        assert v.get_attr("k") == [5, 5]
+        assert [env.unwrapped.k for env in v.envs] == [1, 1]
+        assert v.step(Z(v)).rewards.tolist() == [1.0, 1.0]
+        v.set_attr("max_episode_steps", [1, 2])
+        assert v.step(Z(v)).truncated.tolist() == [True, True]
+        assert v.step(Z(v)).truncated.tolist() == [True, False]
+
+
+@on_rows
+def test_10_1_tuples_and_arrays_are_one_value_for_all(backend):
+    with make(backend, [Scaled] * 2) as v:
+        v.set_attr("k", (1, 2))
+        assert v.get_attr("k") == [(1, 2)] * 2
+        value = np.array([1, 2])
+        v.set_attr("k", value)
+        assert all(each is value for each in v.get_attr("k"))
+        v.set_attr("k", [[1, 2], [3]])
+        assert v.get_attr("k") == [[1, 2], [3]]
+
+
+@everywhere
+@bare_and_wrapped
+@pytest.mark.parametrize("values", [[], [1], [1, 2, 3, 4]], ids=len)
+def test_10_1_a_list_of_another_length_sets_nothing(backend, wrap, values):
+    with wrap(scaled(backend)) as v:
+        expected = rf"set_attr\('k'\): expected 3 values \(num_envs\), got a list of {len(values)}"
+        with pytest.raises(ValueError, match=expected):
+            v.set_attr("k", values)
+        assert v.get_attr("k") == [1, 1, 1]
+
+
+# -- 10.3 --------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@bare_and_wrapped
+def test_10_3_unknown_names(backend, wrap):
+    with wrap(scaled(backend)) as v:
+        v.reset()
+        with pytest.raises(AttributeError, match="nope"):
+            v.get_attr("nope")
+        with pytest.raises(AttributeError, match="nope"):
+            v.call("nope")
+        with pytest.raises(AttributeError, match="nope"):
+            v.call("nope", 1)
+        with pytest.raises(AttributeError, match="nope"):
+            v.set_attr("nope", 1)
+        with pytest.raises(AttributeError, match="nope"):
+            v.get_attr("nope")  # nothing was added
+        assert v.unwrapped.step(Z(v)).rewards.tolist() == [1.0] * 3
+
+
+@everywhere
+def test_10_3_a_property_that_cannot_be_set(backend):
+    with scaled(backend) as v:
+        with pytest.raises(AttributeError, match="double"):
+            v.set_attr("double", 3)
+        assert v.get_attr("double") == [2, 2, 2]
+
+
+@everywhere
+def test_10_3_arguments_for_what_is_no_method(backend):
+    with scaled(backend) as v, pytest.raises(TypeError, match=r"call\('double'\).*no method"):
+        v.call("double", 1)
+
+
+@on_rows
+def test_10_3_a_name_that_one_sub_env_lacks_sets_nothing(backend):
+    class More(Scaled):
+        extra = 1
+
+    with make(backend, [More, Scaled]) as v:
+        with pytest.raises(AttributeError, match="extra"):
+            v.set_attr("extra", 5)
+        assert v.envs[0].extra == 1
+
+
+@everywhere
+def test_10_3_after_close(backend):
+    v = scaled(backend)
+    v.close()
+    for use in (lambda: v.get_attr("k"), lambda: v.call("plus", 1), lambda: v.set_attr("k", 1)):
+        with pytest.raises(VecEnvClosed):
+            use()
+
+
+# -- 10.7 --------------------------------------------------------------------------------------------------
+
+
+class Schedules(NCount):
+    """Arrays of num_envs rows that are per-env values, or happen to be as long."""
+
+    def __init__(self):
+        super().__init__([9] * 4)
+        self.table = np.arange(4.0)[:, None]
+        self.word, self.numbers, self.pair = "four", [1, 2, 3, 4], (1, 2, 3, 4)
+        self.flags = np.zeros(4, bool)
+        self.small = np.zeros(4, np.int8)
+        self.count = np.zeros(4, int)
+        self.single = np.zeros(4, np.float32)
+        self.names = np.array(["a", "b", "c", "d"])
+        self.matrix = np.zeros((4, 2))
+        self.scalar, self.zero_d, self.longer = 3.0, np.array(3.0), np.arange(5)
+
+    def plain(self):
+        return self.table
+
+    @shared
+    def whole(self):
+        return self.table
+
+    @property
+    @shared
+    def inner(self):
+        return self.table
+
+    @shared
+    @property
+    def outer(self):
+        return self.table
+
+    @functools.cached_property
+    @shared
+    def cached_inner(self):
+        return self.table.copy()
+
+    @shared
+    @functools.cached_property
+    def cached_outer(self):
+        return self.table.copy()
+
+    @staticmethod
+    @shared
+    def static_inner():
+        return np.arange(4)
+
+    @shared
+    @staticmethod
+    def static_outer():
+        return np.arange(4)
+
+    @classmethod
+    @shared
+    def class_inner(cls):
+        return np.arange(4)
+
+    @shared
+    @classmethod
+    def class_outer(cls):
+        return np.arange(4)
+
+
+def test_10_7_plain_arrays_are_split():
+    with Schedules() as v:
+        rows = v.call("plain")
+        assert [row.tolist() for row in rows] == [[0.0], [1.0], [2.0], [3.0]]
+        rows[0][:] = 9  # a copy
+        assert v.table[0, 0] == 0.0
+        assert [row.tolist() for row in v.get_attr("table")] == [[0.0], [1.0], [2.0], [3.0]]
+        assert v.get_attr("names") == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("name", ["whole", "static_inner", "static_outer", "class_inner", "class_outer"])
+def test_10_7_shared_methods_are_whole(name):
+    with Schedules() as v:
+        assert [value.shape[0] for value in v.call(name)] == [4] * 4
+
+
+@pytest.mark.parametrize("name", ["inner", "outer", "cached_inner", "cached_outer"])
+def test_10_7_shared_properties_are_whole(name):
+    with Schedules() as v:
+        for values in (v.get_attr(name), v.call(name)):
+            assert [np.shape(value) for value in values] == [(4, 1)] * 4
+
+
+def test_10_7_anything_else_is_repeated():
+    with Schedules() as v:
+        for name in ("word", "numbers", "pair", "scalar"):
+            assert v.get_attr(name) == [getattr(v, name)] * 4
+        for name in ("zero_d", "longer"):
+            assert all(value is getattr(v, name) for value in v.get_attr(name))
+
+
+def test_10_7_an_override_decides_for_itself():
+    class Split(Schedules):
+        def whole(self):
+            return self.table
+
+        @shared
+        def plain(self):
+            return self.table
+
+    with Split() as v:
+        assert v.call("whole")[0].shape == (1,)
+        assert v.call("plain")[0].shape == (4, 1)
+
+
+def test_10_7_a_list_of_num_envs_is_stored_as_one_array():
+    with Schedules() as v:
+        v.set_attr("scalar", [1.0, 2.0, 3.0, 4.0])
+        assert v.scalar.tolist() == [1.0, 2.0, 3.0, 4.0]
+        v.set_attr("count", [1, 2, 3, 4])
+        assert v.count.dtype == int
+        v.set_attr("single", [0.5, 1, 2, 3])
+        assert v.single.dtype == np.float32
+        v.set_attr("matrix", [[1, 2]] * 4)
+        assert v.matrix.dtype == np.float64
+        assert v.matrix.shape == (4, 2)
+
+
+@pytest.mark.parametrize(
+    "name, values",
+    [
+        ("count", [0.5, 1, 2, 3]),
+        ("small", [300, 1, 2, 3]),
+        ("small", [-129, 1, 2, 3]),
+        ("small", 300),
+        ("names", ["longer", "b", "c", "d"]),
+        ("scalar", ["a", 1, None, 2.5]),
+        ("scalar", [[1], [1, 2], [], [3]]),
+        ("scalar", [{"a": 1}, {}, {}, {}]),
+        ("scalar", [1, "a", 2, "b"]),
+    ],
+    ids=str,
+)
+def test_10_7_no_value_changes_on_its_way_into_a_native_attribute(name, values):
+    with Schedules() as v:
+        v.set_attr(name, values)
+        expected = values if isinstance(values, list) else [values] * 4
+        for got, each in zip(v.get_attr(name), expected, strict=True):
+            assert got == each
+            assert isinstance(got, str) == isinstance(each, str)
+
+
+def test_10_7_flags_stay_flags():
+    with Schedules() as v:
+        v.set_attr("flags", True)
+        assert v.flags.tolist() == [True] * 4
+        v.set_attr("flags", [False, True, False, True])
+        assert v.flags.dtype == bool
+        v.set_attr("flags", [0, 1, 0, 1])
+        assert v.flags.dtype == bool  # so that ~flags still means not
+
+
+@everywhere
+def test_10_7_methods_of_the_sub_envs(backend):
+    with scripted(backend, T(3), T(3)) as v:
+        v.reset()
+        v.step(Z(v))
+        assert v.call("add", 1, b=10) == [12, 12]
+        assert v.call("n_step") == v.get_attr("n_step") == [1, 1]
+
+
+@on_rows
+def test_10_7_mutable_values_of_sub_envs_are_theirs(backend):
+    with make(backend, [lambda: Toy(T(1))] * 2) as v:
+        assert all(
+            space is env.observation_space for space, env in zip(v.get_attr("observation_space"), v.envs, strict=True)
+        )
+
+
+@on_rows
+def test_10_7_an_array_of_a_sub_env_is_its_own_however_long(backend):
+    class Table(Scaled):
+        def __init__(self, k):
+            super().__init__(np.full((2, 1), k))
+
+    with make(backend, [lambda: Table(0), lambda: Table(1)]) as v:
+        assert [value.tolist() for value in v.get_attr("k")] == [[[0], [0]], [[1], [1]]]
+        assert [value.tolist() for value in v.call("plus", 1)] == [[[1], [1]], [[2], [2]]]
+
+
+def test_10_7_one_native_env_splits_too():
+    class One(NCount):
+        word = "x"
+
+    with One([9]) as v:
+        assert v.get_attr("T") == [9]
+        assert v.get_attr("word") == ["x"]
+        assert np.ndim(v.get_attr("T")[0]) == 0
+        v.set_attr("T", [3])
+        assert v.T.tolist() == [3]
