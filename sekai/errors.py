@@ -24,6 +24,8 @@ class EnvNotFound(SekaiError, LookupError):
         text = f"no environment is registered as {id!r}"
         if self.suggestions:
             text += f"; did you mean {' or '.join(repr(name) for name in self.suggestions)}?"
+        elif remedy:
+            text += "."
         super().__init__(text + (f" {remedy}" if remedy else ""))
 
     def __reduce__(self) -> tuple[type[EnvNotFound], tuple[str, list[str], str]]:

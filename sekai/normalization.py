@@ -142,20 +142,23 @@ class DiscountedReturn:
         self.returns: NDArray[np.float64] = np.zeros(n)
         self.return_rms = RunningMeanStd()
 
-    def update(self, rewards: NDArray[np.float64], live: NDArray[np.bool_] | None = None) -> None:
+    def update(
+        self, rewards: NDArray[np.float64], live: NDArray[np.bool_] | None = None, *, learn: bool = True
+    ) -> None:
         """Add one step's rewards to the returns, and the returns to the statistics.
 
         Args:
             rewards: float64 (n,).
             live: bool (n,), which envs were stepped; None for all.
+            learn: Whether the statistics take the returns in; the returns go on in either case.
         """
         if live is None:
             self.returns *= self.gamma
             self.returns += rewards
-            self.return_rms.update(self.returns)
         else:
             self.returns[live] = self.returns[live] * self.gamma + rewards[live]
-            self.return_rms.update(self.returns[live])
+        if learn:
+            self.return_rms.update(self.returns if live is None else self.returns[live])
 
     def scale(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """The rewards, float64 (n,), divided by the standard deviation of the returns."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sekai.types import InfoDict, ObsType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class StepResult(Generic[ObsType]):
     """Result of ``Env.step()``.
 
@@ -29,10 +29,26 @@ class StepResult(Generic[ObsType]):
     truncated: bool
     info: InfoDict
 
+    def __init__(self, observation: ObsType, reward: float, terminated: bool, truncated: bool, info: InfoDict) -> None:
+        # One is made in every step of every sub-env: going straight to the slots takes half the time of the
+        # ``object.__setattr__`` calls that a generated ``__init__`` of a frozen dataclass makes.
+        _set_observation(self, observation)
+        _set_reward(self, reward)
+        _set_terminated(self, terminated)
+        _set_truncated(self, truncated)
+        _set_info(self, info)
+
     @property
     def done(self) -> bool:
         """Whether the episode ended with this step."""
         return self.terminated or self.truncated
+
+
+_set_observation: Any = StepResult.__dict__["observation"].__set__
+_set_reward: Any = StepResult.__dict__["reward"].__set__
+_set_terminated: Any = StepResult.__dict__["terminated"].__set__
+_set_truncated: Any = StepResult.__dict__["truncated"].__set__
+_set_info: Any = StepResult.__dict__["info"].__set__
 
 
 @dataclass(frozen=True, slots=True)

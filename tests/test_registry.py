@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -262,7 +263,7 @@ def test_a_version_that_is_not_registered_names_those_that_are(registry):
     assert caught.value.suggestions == ["Walk-v0", "Walk-v2"]
 
 
-@pytest.mark.parametrize("id", ["walk-v0", "Wlak-v0", "Walks", "other/Walk-v0"])
+@pytest.mark.parametrize("id", ["walk-v0", "WALK-v0", "Wlak-v0", "Walks", "other/Walk-v0"])
 def test_close_matches_are_suggested(id, registry):
     with pytest.raises(EnvNotFound, match="did you mean .*'Walk-v0'"):
         registry.spec(id)
@@ -522,7 +523,7 @@ def test_a_second_thread_waits_for_the_plugins(plugins):
 
 
 def run_python(code, *paths):
-    path = ":".join(map(str, (ROOT, ROOT / "tests", *paths)))
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", *paths)))
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], env={"PYTHONPATH": path}, capture_output=True, text=True
     )
@@ -709,6 +710,7 @@ def test_per_env_wrappers_need_envs_of_their_own(registry):
     vec = registry.make_vec("Wrapped-v0", 2, wrappers=(WrapperSpec("Again", Times),))
     vec.reset()
     assert vec.step(UP).rewards.tolist() == [10.0, 10.0]
+    assert [layer.factor for layer in list(vec.envs[0])[:2]] == [2.0, 5.0]  # make_vec's outside the spec's
     for id, wrappers in (("Walk-v2", (times,)), ("Wrapped-v0", ())):
         with pytest.raises(ValueError, match=r"per-env wrappers .*use one of 'sync', 'async'.*VecWrapper around"):
             registry.make_vec(id, 2, vectorization_mode="native", wrappers=wrappers)

@@ -61,7 +61,9 @@ def test_results_are_snapshots():
     env.step(1)
     assert first.tolist() == [0.0]
     first[0] = 99.0
-    assert env.step(1).observation.tolist() == [2.0]
+    second = env.step(1).observation
+    assert second.tolist() == [2.0]
+    assert second.base is None  # no view of an array that a vector env might use again
 
 
 def test_nested_spaces_arrive_as_elements():

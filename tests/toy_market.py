@@ -30,11 +30,15 @@ def interrupted_at_the_fourth_call(vec):
     return policy
 
 
+def up_to_two(vec):
+    return lambda observations: (observations[:, 0] < 2).astype(np.int64)
+
+
 def fussy(vec):
     raise ValueError("fussy: expected another market")
 
 
-POLICIES = {"up": always_up, "interrupted": interrupted_at_the_fourth_call, "fussy": fussy}
+POLICIES = {"up": always_up, "up-to-two": up_to_two, "interrupted": interrupted_at_the_fourth_call, "fussy": fussy}
 
 
 class Walk(Env):

@@ -9,7 +9,7 @@ itself, so that its info carries a terminal observation, is neither reset again 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,9 @@ from sekai.batching.infos import (
     column_item,
     snapshot_info,
 )
+from sekai.results import StepResult
 from sekai.spaces import Space
 from sekai.types import InfoDict
-
-#: (observation, reward, terminated, truncated, info) of one sub-env's step.
-Step: TypeAlias = tuple[Any, float, bool, bool, InfoDict]
 
 
 def ended_info(info: InfoDict, final_observation: Any, reset_info: InfoDict) -> InfoDict:
@@ -55,12 +53,12 @@ def resets_itself(info: Mapping[str, Any]) -> bool:
 class RowEpisode:
     """The rule for one sub-env.
 
-    Call ``begin`` after a reset and ``advance`` with each step; when that returns True, reset the sub-env and call
-    ``restart``. ``outcome`` is what the sub-env then shows; while ``frozen``, it shows that again and is not
-    stepped.
+    Call ``begin`` after a reset. When a step has ended an episode, call ``end`` with it; if that returns True, reset
+    the sub-env and call ``restart``. ``outcome`` is then what the sub-env shows; while ``frozen``, it shows
+    ``outcome`` again and again and is not stepped.
     """
 
-    __slots__ = ("space", "row", "autoreset", "frozen", "outcome", "_ended")
+    __slots__ = ("space", "row", "autoreset", "frozen", "outcome")
 
     def __init__(self, space: Space[Any], row: int, autoreset: bool) -> None:
         """Make the state of row ``row`` of a batch."""
@@ -68,46 +66,36 @@ class RowEpisode:
         self.row = row
         self.autoreset = autoreset
         self.frozen = False
-        self.outcome: Step
-        self._ended: tuple[Any, float, bool, bool, InfoDict]
+        self.outcome: StepResult[Any]
 
     def begin(self) -> None:
         """A reset has begun a new episode."""
         self.frozen = False
 
-    def advance(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: InfoDict) -> bool:
-        """Take in a step.
+    def end(self, step: StepResult[Any]) -> bool:
+        """Take in the step that ended an episode.
 
         Returns:
             True when the sub-env is to be reset now.
         """
-        info = snapshot_info(info)
-        self.outcome = (observation, reward, terminated, truncated, info)
-        if not (terminated or truncated) or resets_itself(info):
+        if resets_itself(step.info):
+            self.outcome = step
             return False
-        final = layout.copy_row(self.space, observation, self.row)
-        if self.autoreset:
-            self._ended = (final, reward, terminated, truncated, info)
-            return True
-        self.outcome = (final, reward, terminated, truncated, info)
-        self.frozen = True
-        return False
+        final = layout.copy_row(self.space, step.observation, self.row)
+        info = snapshot_info(step.info)
+        self.outcome = StepResult(final, step.reward, step.terminated, step.truncated, info)
+        self.frozen = not self.autoreset
+        return self.autoreset
 
     def restart(self, observation: Any, info: InfoDict) -> None:
-        """Take in the reset that ``advance`` asked for."""
-        final, reward, terminated, truncated, step_info = self._ended
-        self.outcome = (
-            observation,
-            reward,
-            terminated,
-            truncated,
-            ended_info(step_info, final, snapshot_info(info)),
-        )
+        """Take in the reset that ``end`` asked for."""
+        step = self.outcome
+        merged = ended_info(step.info, step.observation, snapshot_info(info))
+        self.outcome = StepResult(observation, step.reward, step.terminated, step.truncated, merged)
 
-    def repeat(self) -> Step:
+    def repeat(self) -> StepResult[Any]:
         """What a frozen sub-env shows."""
-        observation, _, terminated, truncated, _ = self.outcome
-        return observation, 0.0, terminated, truncated, {}
+        return StepResult(self.outcome.observation, 0.0, self.outcome.terminated, self.outcome.truncated, {})
 
 
 # -- a mask ------------------------------------------------------------------------------------------------
@@ -123,9 +111,8 @@ class MaskEpisodes:
         frozen: bool (num_envs,), the frozen rows.
     """
 
-    def __init__(self, space: Space[Any], num_envs: int, autoreset: bool) -> None:
-        """Make the state of ``num_envs`` rows whose observations are elements of ``space``."""
-        self.space = space
+    def __init__(self, num_envs: int, autoreset: bool) -> None:
+        """Make the state of ``num_envs`` rows."""
         self.num_envs = num_envs
         self.autoreset = autoreset
         self.frozen = np.zeros(num_envs, dtype=np.bool_)
@@ -136,6 +123,7 @@ class MaskEpisodes:
 
     def begin(self) -> None:
         """A reset of all rows has begun new episodes."""
+        self._held.release()
         self.frozen = np.zeros(self.num_envs, dtype=np.bool_)
 
     def freeze_step(
@@ -162,11 +150,10 @@ class MaskEpisodes:
         absent = None if self.autoreset else self._frozen_before
         return InfoList(self.num_envs, columns, done=ended, ended=rows, absent=absent)
 
-    def freeze_observations(self, observations: Any, ended: NDArray[np.intp]) -> None:
-        """Show frozen rows their final observation, in place, and hold those of the rows that have just ended."""
+    def freeze_observations(self, observations: Any) -> None:
+        """Show frozen rows their final observation, in place."""
         if not self.autoreset:
-            self._held.show(observations, self._frozen_before)
-            self._held.hold(observations, ended)
+            self._held.show(observations, self.frozen)
 
 
 class EndedBatch:
@@ -200,18 +187,24 @@ class HeldRows:
     """The final observations of frozen rows, shown again and again whatever is computed for them."""
 
     def __init__(self) -> None:
-        """Hold nothing; the first batch of which rows are held gives the arrays."""
+        """Hold nothing."""
         self._rows: Any = None
+        self._held: NDArray[np.bool_] | None = None
 
-    def hold(self, observations: Any, rows: NDArray[np.intp]) -> None:
-        """Keep copies of some rows of a batch."""
-        if rows.size:
-            if self._rows is None:
-                self._rows = layout.copy_batch(observations)
-            layout.put(self._rows, rows, layout.take(observations, rows))
+    def release(self) -> None:
+        """Hold nothing any more: a reset has begun new episodes."""
+        self._held = None
 
-    def show(self, observations: Any, frozen: NDArray[np.bool_] | None) -> None:
-        """Write the kept rows into a batch, in place."""
-        if frozen is not None and self._rows is not None:
-            rows = np.flatnonzero(frozen)
+    def show(self, observations: Any, frozen: NDArray[np.bool_]) -> None:
+        """Write the held rows into a batch, in place, and hold those that are frozen from now on.
+
+        Args:
+            observations: The batch.
+            frozen: bool (n,), the rows that are frozen.
+        """
+        if self._held is not None:
+            rows = np.flatnonzero(self._held)
             layout.put(observations, rows, layout.take(self._rows, rows))
+        if frozen.any():
+            self._rows = layout.copy_batch(observations)
+            self._held = frozen.copy()

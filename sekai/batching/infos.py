@@ -22,10 +22,7 @@ _NO_ROWS.flags.writeable = False
 
 
 def snapshot_value(value: Any) -> Any:
-    """A copy of what may be written to later: arrays, dicts, lists, tuples and sets, at any depth.
-
-    Anything else is handed on as it is.
-    """
+    """A copy of whatever may be written to later, at any depth; what cannot be copied is handed on as it is."""
     if isinstance(value, _ATOMS):
         return value
     if isinstance(value, np.ndarray):
@@ -40,7 +37,12 @@ def snapshot_value(value: Any) -> Any:
         return {key: snapshot_value(item) for key, item in value.items()}
     if kind is list or kind is tuple or kind is set:
         return kind(snapshot_value(item) for item in value)
-    return value
+    from copy import deepcopy
+
+    try:
+        return deepcopy(value)
+    except Exception:  # a lock, a socket, a generator: there is one of it
+        return value
 
 
 def snapshot_info(info: Mapping[str, Any]) -> InfoDict:
@@ -167,13 +169,17 @@ class InfoList(list[InfoDict]):
         return self._ended is not None and self.done.size > 0
 
     def replace_final_observations(self, space: Any, observations: Any) -> None:
-        """Put other terminal observations in, a batch of ``len(done)`` elements of ``space``."""
+        """Put other terminal observations in, a batch of ``len(done)`` elements of ``space``.
+
+        Dicts that somebody has read, and may have written to, keep theirs (see ``read_final``).
+        """
         assert self._ended is not None
         self._ended = self._ended.replace_observations(space, observations)
-        for position, row in enumerate(self.done.tolist()):
-            handed_out = self._peek(row)
-            if handed_out is not None:
-                handed_out[FINAL_OBSERVATION] = self._ended.apply({}, position)[FINAL_OBSERVATION]
+
+    def read_final(self) -> list[InfoDict]:
+        """The dicts of the rows of ``done`` that somebody has read."""
+        read = (self._peek(row) for row in self.done.tolist())
+        return [info for info in read if info is not None]
 
     def set_items(self, key: str, rows: Iterable[int], values: Iterable[Any]) -> None:
         """Give some rows a value under ``key``, without building their dicts."""
@@ -343,10 +349,11 @@ def stack_infos(infos: list[InfoDict]) -> dict[str, Any]:
         return {}
     first, *others = infos
     keys = [key for key in first if all(key in info for info in others)]
-    return {key: _stack([info[key] for info in infos]) for key in keys}
+    return {key: stack_values([info[key] for info in infos]) for key in keys}
 
 
-def _stack(values: Sequence[Any]) -> NDArray[Any]:
+def stack_values(values: Sequence[Any]) -> NDArray[Any]:
+    """One array of some values, by the rules of ``stack_infos``: no value is changed."""
     if all(isinstance(value, (bool, np.bool_, int, float, complex, np.number)) for value in values):
         return np.array(values)
     if all(isinstance(value, (str, np.str_)) for value in values):

@@ -137,7 +137,12 @@ def autoreset_option(options: AutoresetOptions, i: int) -> OptionsType:
     """The options with which autoreset resets sub-env ``i``."""
     if options is None:
         return None
-    return dict(options) if isinstance(options, dict) else options(i)
+    if isinstance(options, dict):
+        return dict(options)
+    given = options(i)
+    if given is not None and not isinstance(given, dict):
+        raise TypeError(f"autoreset_options({i}): expected a dict or None, got {type(given).__name__}")
+    return given
 
 
 def spread_values(name: str, values: Any, n: int) -> list[Any]:

@@ -39,6 +39,8 @@ _ARRAYS = (Box, Discrete, MultiDiscrete, MultiBinary, _Array)
 
 def _fields(space: Any) -> dict[Any, Any] | None:
     """The parts of a space whose batch is a container, by key or position; None for any other space."""
+    if type(space) in _ARRAYS:  # the common case first: isinstance is slow on abstract classes
+        return None
     if isinstance(space, Dict):
         return dict(space.items())
     if isinstance(space, Tuple):
@@ -49,6 +51,14 @@ def _fields(space: Any) -> dict[Any, Any] | None:
             "mask": _Array(space.mask_shape, np.dtype(np.int8)),
         }
     return None
+
+
+def _is_array(space: Any) -> bool:
+    return type(space) in _ARRAYS or isinstance(space, _ARRAYS)
+
+
+def _batch_shape(leaf: Any, n: int) -> tuple[int, ...]:
+    return (n, *leaf.shape)
 
 
 def _container(space: Any, parts: dict[Any, Any]) -> Any:
@@ -62,7 +72,7 @@ def has_fixed_layout(space: Space[Any]) -> bool:
     """Whether every element of the space has the same arrays, so that a batch fits one block of memory."""
     fields = _fields(space)
     if fields is None:
-        return isinstance(space, _ARRAYS)
+        return _is_array(space)
     return all(has_fixed_layout(part) for part in fields.values())
 
 
@@ -116,8 +126,8 @@ def allocate(space: Space[Any], n: int) -> Any:
     fields = _fields(space)
     if fields is not None:
         return _container(space, {key: allocate(part, n) for key, part in fields.items()})
-    if isinstance(space, _ARRAYS):
-        return np.zeros((n, *space.shape), dtype=space.dtype)
+    if _is_array(space):
+        return np.zeros(_batch_shape(space, n), dtype=space.dtype)
     return [None] * n
 
 
@@ -154,7 +164,7 @@ def copy_row(space: Space[Any], value: Any, row: int = 0) -> Any:
     if fields is not None:
         _check_structure(space, fields, value, f"sub-env {row}: expected an observation", InvalidObservation)
         return _container(space, {key: copy_row(part, value[key], row) for key, part in fields.items()})
-    if isinstance(space, _ARRAYS):
+    if _is_array(space):
         element = _element(space, value, row)
         return element[()] if element.ndim == 0 else element.copy()
     if isinstance(space, Sequence) and not space.stack:
@@ -229,14 +239,6 @@ def _describe(value: Any) -> str:
 # -- whole batches -----------------------------------------------------------------------------------------
 
 
-def _references(array: Any) -> int:
-    return sys.getrefcount(array)
-
-
-#: What `_references` counts for an array that nothing but the call refers to, in this interpreter.
-_SOLE_REFERENCE = _references(np.empty(0))
-
-
 def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error: type[Exception] = ValueError) -> Any:
     """A value as a batch of ``n`` elements in the space's dtypes; arrays that already fit are not copied.
 
@@ -255,11 +257,11 @@ def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error
         _check_structure(space, fields, value, f"{what}: expected a batch", error)
         parts = {key: as_batch(part, n, value[key], f"{what}[{key!r}]", error) for key, part in fields.items()}
         return _container(space, parts)
-    if not isinstance(space, _ARRAYS):
+    if not _is_array(space):
         if not isinstance(value, (tuple, list)) or len(value) != n:
             raise error(f"{what}: expected a sequence of {n} elements (num_envs), got {_describe(value)}")
         return list(value)
-    shape = (n, *space.shape)
+    shape = _batch_shape(space, n)
     try:
         array = np.asarray(value)
     except ValueError as ragged:
@@ -272,24 +274,37 @@ def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error
     return cast
 
 
-def own_batch(space: Space[Any], n: int, value: Any, what: str, error: type[Exception] = ValueError) -> Any:
-    """As ``as_batch``, but the arrays belong to the caller alone: nothing else can write to them.
+def own_batch(batch: Any) -> Any:
+    """A batch whose arrays belong to the caller alone, so that nobody else can ever write to them.
 
-    An array is copied unless this call holds the only reference to it.
+    Call it on what a function has just returned: ``own_batch(compute())``. An array that nothing but the call refers
+    to is taken over; any other is copied.
     """
-    sole = _references(value) <= _SOLE_REFERENCE + _CALL_REFERENCES
-    batch = as_batch(space, n, value, what, error)
-    if batch is value and sole and batch.__class__ is np.ndarray and batch.flags.owndata and batch.flags.writeable:
-        return batch
-    return copy_batch(batch)
+    return _own(batch, sys.getrefcount(batch) <= _SOLE_ARGUMENT)
 
 
-def _references_one_call_down(value: Any) -> int:
-    return _references(value)
+def _own(part: Any, sole: bool) -> Any:
+    if isinstance(part, np.ndarray):
+        return part if sole and part.flags.owndata and part.flags.writeable else part.copy()
+    if isinstance(part, dict):
+        return {key: _own(part[key], sole and sys.getrefcount(part[key]) <= _SOLE_ITEM) for key in part}
+    if isinstance(part, tuple):
+        return tuple(_own(part[i], sole and sys.getrefcount(part[i]) <= _SOLE_ITEM) for i in range(len(part)))
+    return snapshot_value(part)
 
 
-#: What one more call between the array and `_references` adds.
-_CALL_REFERENCES = _references_one_call_down(np.empty(0)) - _SOLE_REFERENCE
+def _count_of_argument(argument: Any) -> int:
+    return sys.getrefcount(argument)
+
+
+def _count_of_item(container: Any) -> int:
+    return sys.getrefcount(container[0])
+
+
+#: What ``sys.getrefcount`` says, in this interpreter, of an argument and of a container's item that nothing else
+#: refers to.
+_SOLE_ARGUMENT = _count_of_argument(np.empty(0))
+_SOLE_ITEM = _count_of_item((np.empty(0),))
 
 
 def copy_batch(batch: Any) -> Any:
@@ -365,7 +380,7 @@ def stack(space: Space[Any], rows: SequenceOf[Any]) -> Any:
     fields = _fields(space)
     if fields is not None:
         return _container(space, {key: stack(part, [row[key] for row in rows]) for key, part in fields.items()})
-    return np.stack([np.asarray(row) for row in rows]) if isinstance(space, _ARRAYS) else list(rows)
+    return np.stack([np.asarray(row) for row in rows]) if _is_array(space) else list(rows)
 
 
 def _map_parts(function: Callable[[Any], Any], batch: Any) -> Any:

@@ -48,7 +48,7 @@ def positive_int(text: str) -> int:
     return _int_from(1, text)
 
 
-def seed(text: str) -> int:
+def nonnegative_int(text: str) -> int:
     """An argparse type: an integer of at least 0."""
     return _int_from(0, text)
 

@@ -18,10 +18,10 @@ from sekai.cli.common import (
     format_settings,
     format_table,
     mistakes_of_the_user,
+    nonnegative_int,
     parse_settings,
     policies_of,
     positive_int,
-    seed,
     to_json,
 )
 from sekai.cli.rollout import roll_out
@@ -96,7 +96,7 @@ def add_parser(verbs: Any) -> None:
         metavar="NAME",
         help="'random', or one that the environment offers (see sekai info ENV_ID; default: %(default)s)",
     )
-    parser.add_argument("--seed", type=seed, metavar="S", help="makes the run repeatable (default: none)")
+    parser.add_argument("--seed", type=nonnegative_int, metavar="S", help="makes the run repeatable (default: none)")
     add_settings(parser)
     parser.add_argument(
         "--mode", choices=MODES, help="how the copies are run (default: native where there is one, else sync)"

@@ -80,9 +80,7 @@ def _build_bare(spec: EnvSpec) -> Env[Any, Any]:
 def _wrap(env: Env[Any, Any], layer: WrapperLike, id: str) -> Env[Any, Any]:
     wrapped = layer(env)
     if not isinstance(wrapped, Env):
-        raise TypeError(
-            f"environment {id!r}: expected an Env from the wrapper {layer!r}, got {type(wrapped).__name__}"
-        )
+        raise TypeError(f"environment {id!r}: expected an Env from the wrapper {layer!r}, got {type(wrapped).__name__}")
     return wrapped
 
 
@@ -164,9 +162,7 @@ def _build_native(spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any]) -
         raise TypeError(f"{where}: expected a VecEnv from {source}, got {type(vec).__name__}")
     if vec.num_envs != num_envs:
         vec.close()
-        raise ValueError(
-            f"{where}: expected {num_envs} sub-envs (num_envs) from {source}, got {vec.num_envs}"
-        )
+        raise ValueError(f"{where}: expected {num_envs} sub-envs (num_envs) from {source}, got {vec.num_envs}")
     return vec
 
 

@@ -145,9 +145,7 @@ class EnvRegistry:
             self._load_plugins()
             return sorted(self._specs.values(), key=id_order)
 
-    def make(
-        self, id: str | EnvSpec, *, max_episode_steps: int | None = None, **kwargs: Any
-    ) -> Env[Any, Any]:
+    def make(self, id: str | EnvSpec, *, max_episode_steps: int | None = None, **kwargs: Any) -> Env[Any, Any]:
         """Build one environment, with ``OrderEnforcing``, its time limit and its wrappers around it.
 
         Args:

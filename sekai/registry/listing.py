@@ -34,9 +34,7 @@ def versions_of(id: str, specs: Iterable[EnvSpec]) -> list[EnvSpec]:
     return sorted((spec for spec in specs if (spec.namespace, spec.name) == kin), key=id_order)
 
 
-def not_found(
-    id: str, specs: Sequence[EnvSpec], namespaces: Sequence[str], failures: Sequence[str]
-) -> EnvNotFound:
+def not_found(id: str, specs: Sequence[EnvSpec], namespaces: Sequence[str], failures: Sequence[str]) -> EnvNotFound:
     """The error for an unknown id: what comes close, and what to do.
 
     Args:

@@ -99,9 +99,7 @@ def check_wrappers(wrappers: Any, where: str) -> tuple[WrapperLike, ...]:
         raise TypeError(f"{where}: expected a sequence of callables, got {type(wrappers).__name__}")
     for index, wrapper in enumerate(wrappers):
         if not callable(wrapper):
-            raise TypeError(
-                f"{where}[{index}]: expected a WrapperSpec or a callable, got {type(wrapper).__name__}"
-            )
+            raise TypeError(f"{where}[{index}]: expected a WrapperSpec or a callable, got {type(wrapper).__name__}")
     return tuple(wrappers)
 
 
@@ -222,9 +220,7 @@ class EnvSpec:
             value = getattr(self, item.name)
             if value is None or value is False or value == () or value == {}:
                 continue
-            shown[item.name] = (
-                describe_entry_point(value) if item.name.endswith("entry_point") else repr(value)
-            )
+            shown[item.name] = describe_entry_point(value) if item.name.endswith("entry_point") else repr(value)
         width = max(map(len, shown))
         text = "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
         if disable_print:

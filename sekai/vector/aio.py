@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sekai.batching.inputs import AutoresetOptions
@@ -54,6 +56,7 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
         super().__init__(env_fns, autoreset=autoreset, autoreset_options=autoreset_options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: str | None = None
+        self._claim = threading.Lock()
 
     def step(self, actions: Any) -> VecStepResult[Any]:
         """Run ``async_step()`` on the private event loop.
@@ -82,7 +85,8 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
         Raises:
             AsyncCallPending: An earlier call is still running.
         """
-        return await self._step(actions)
+        with self._only_call("step()"):
+            return await self._step(actions)
 
     async def async_reset(
         self,
@@ -95,7 +99,8 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
         Raises:
             AsyncCallPending: An earlier call is still running.
         """
-        return await self._reset(seed, options)
+        with self._only_call("reset()"):
+            return await self._reset(seed, options)
 
     def close(self) -> None:
         """Close all sub-environments and the private event loop; closing again does nothing.
@@ -103,26 +108,24 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
         Raises:
             AsyncCallPending: A call is still running.
         """
-        self._refuse_overlap("close()")
-        try:
-            super().close()
-        finally:
-            if self._loop is not None and not self._loop.is_closed():
-                self._loop.close()
+        with self._only_call("close()"):
+            try:
+                super().close()
+            finally:
+                if self._loop is not None and not self._loop.is_closed():
+                    self._loop.close()
 
     async def _step(self, actions: Any) -> VecStepResult[Any]:
-        self._refuse_overlap("step()")
         row_actions = self._step_inputs(actions)
         batch = self._new_batch()
 
         async def step_row(row: EnvRow, action: Any) -> None:
             batch.write_step(row.index, await row.async_step(action))
 
-        await self._gather("step()", map(step_row, self._rows, row_actions))
+        await _gather(map(step_row, self._rows, row_actions))
         return batch.step_result()
 
     async def _reset(self, seed: Any, options: Any) -> VecResetResult[Any]:
-        self._refuse_overlap("reset()")
         row_inputs = self._reset_inputs(seed, options)
         batch = self._new_batch()
 
@@ -130,26 +133,20 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
             batch.write_reset(row.index, await row.async_reset(row_seed, row_options))
 
         seeds, row_options = zip(*row_inputs, strict=True)
-        await self._gather("reset()", map(reset_row, self._rows, seeds, row_options))
+        await _gather(map(reset_row, self._rows, seeds, row_options))
         self._has_reset = True
         return batch.reset_result()
 
-    def _refuse_overlap(self, call: str) -> None:
-        if self._pending is not None:
+    @contextmanager
+    def _only_call(self, call: str) -> Iterator[None]:
+        """Hold off every other call, from this thread or another, while one runs."""
+        if not self._claim.acquire(blocking=False):
             raise AsyncCallPending(f"AsyncVecEnv.{call}: an earlier {self._pending} is still running; await it first")
-
-    async def _gather(self, call: str, coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Wait until every coroutine has ended, even when one raises or this call is cancelled."""
-        import asyncio
-
         self._pending = call
         try:
-            outcomes = await asyncio.gather(*coroutines, return_exceptions=True)
+            yield
         finally:
-            self._pending = None
-        for outcome in outcomes:
-            if outcome is not None:
-                raise outcome
+            self._claim.release()
 
     def _run(self, name: str, call: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Run a coroutine on the private loop until it, and all it started, has ended."""
@@ -163,17 +160,28 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
             raise RuntimeError(
                 f"AsyncVecEnv.{name}() was called inside a running event loop; use `await vec.async_{name}(...)`"
             )
-        self._require_open(f"{name}()")
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            # Without it a VecEnv that is dropped unclosed leaves its loop's selector and sockets to a warning.
-            weakref.finalize(self, self._loop.close)
-        task = self._loop.create_task(call())
-        try:
-            return self._loop.run_until_complete(task)
-        except BaseException:
-            # Ctrl-C ends the loop, not the task: cancel it and let the sub-envs wind up.
-            if not task.done():
-                task.cancel()
-                self._loop.run_until_complete(asyncio.wait([task]))
-            raise
+        with self._only_call(f"{name}()"):
+            self._require_open(f"{name}()")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                # Without it a VecEnv that is dropped unclosed leaves its loop's selector and sockets to a warning.
+                weakref.finalize(self, self._loop.close)
+            task = self._loop.create_task(call())
+            try:
+                return self._loop.run_until_complete(task)
+            except BaseException:
+                # Ctrl-C ends the loop, not the task. Let the sub-envs wind up, however often it is pressed.
+                while not task.done():
+                    task.cancel()
+                    with suppress(KeyboardInterrupt):
+                        self._loop.run_until_complete(asyncio.wait([task]))
+                raise
+
+
+async def _gather(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Wait until every coroutine has ended, even when one raises or this call is cancelled."""
+    import asyncio
+
+    for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
+        if outcome is not None:
+            raise outcome

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from sekai.batching.infos import stack_values
+
 _F = TypeVar("_F", bound="Callable[..., Any] | property")
 
 _MARK = "_sekai_shared"
@@ -29,19 +31,22 @@ def shared(member: _F) -> _F:
         ...     @shared
         ...     def tick_sizes(self) -> np.ndarray: ...
     """
-    setattr(member.fget if isinstance(member, property) else member, _MARK, True)
+    setattr(_function_of(member), _MARK, True)
     return member
 
 
 def _is_shared(owner: Any, name: str) -> bool:
     for provider in type(owner).__mro__:
         if name in provider.__dict__:
-            member = provider.__dict__[name]
-            # property, functools.cached_property, staticmethod and classmethod keep the function under these names
-            for holder in ("fget", "func", "__func__"):
-                member = getattr(member, holder, None) or member
-            return getattr(member, _MARK, False) is True
+            return getattr(_function_of(provider.__dict__[name]), _MARK, False) is True
     return False
+
+
+def _function_of(member: Any) -> Any:
+    """The function inside a property, functools.cached_property, staticmethod or classmethod."""
+    for holder in ("fget", "func", "__func__"):
+        member = getattr(member, holder, None) or member
+    return member
 
 
 def read_shared_object(
@@ -84,7 +89,7 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
     """Change an existing attribute of ``owner``.
 
     Per-env values, a list or what goes into an attribute that is an array with a leading axis of the sub-envs, are
-    stored as one array of that attribute's dtype where they convert to it without loss.
+    stored as one array: of that attribute's dtype where they convert to it without loss, else of their own.
 
     Args:
         owner: The object.
@@ -102,7 +107,9 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
     current = getattr(owner, name)
     per_env = isinstance(current, np.ndarray) and current.ndim > 0 and len(current) == len(spread)
     if isinstance(values, list) or (per_env and not _is_shared(owner, name)):
-        values = np.array(spread)
-        if per_env and np.can_cast(values.dtype, current.dtype, "same_kind"):
-            values = values.astype(current.dtype)
+        values = stack_values(spread)
+        if per_env and values.dtype.kind in "biuf" and current.dtype.kind in "biuf":
+            converted = values.astype(current.dtype)
+            if values.dtype.kind == current.dtype.kind == "f" or np.array_equal(converted, values):
+                values = converted
     setattr(owner, name, values)

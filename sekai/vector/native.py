@@ -84,7 +84,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self.autoreset = bool(autoreset)
         self._autoreset_options = inputs.check_autoreset_options(autoreset_options)
         self._clock = Clock(self.num_envs, max_episode_steps)
-        self._episodes = MaskEpisodes(observation_space, self.num_envs, self.autoreset)
+        self._episodes = MaskEpisodes(self.num_envs, self.autoreset)
         self._last_actions: Any = None
         self._rng: np.random.Generator | None = None
 
@@ -129,10 +129,12 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         rewards, terminated, truncated, columns = self._outputs(self._step(actions))
         self._clock.tick(self._episodes.frozen, truncated, columns)
         ended = self._episodes.freeze_step(rewards, terminated, truncated)
+        self._has_reset = not ended.size  # until what an end asks for is through: sub-envs are between two episodes
         reset = self._reset_ended(ended) if self.autoreset and ended.size else None
         infos = self._episodes.infos(columns, ended, reset)
         observations = self._observations()
-        self._episodes.freeze_observations(observations, ended)
+        self._episodes.freeze_observations(observations)
+        self._has_reset = True
         return VecStepResult(observations, rewards, terminated, truncated, infos)
 
     def reset(
@@ -211,26 +213,25 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     def _observations(self) -> Any:
         """A snapshot of the batch of observations."""
+        return layout.own_batch(self._check_observations(self._observe()))
+
+    def _check_observations(self, batch: Any) -> Any:
+        """A batch in the dtypes of the space."""
         where = f"{type(self).__name__}._observe()"
-        return layout.own_batch(self.observation_space, self.num_envs, self._observe(), where, InvalidObservation)
+        return layout.as_batch(self.observation_space, self.num_envs, batch, where, InvalidObservation)
 
     def _reset_ended(self, ended: NDArray[np.intp]) -> EndedBatch:
         """Autoreset: keep the terminal observations of the sub-envs that ended, then reset them."""
-        where = f"{type(self).__name__}._observe()"
-        terminal = layout.as_batch(self.observation_space, self.num_envs, self._observe(), where, InvalidObservation)
-        final_observations = layout.take(terminal, ended)
+        final_observations = layout.take(self._check_observations(self._observe()), ended)
         options = [inputs.autoreset_option(self._autoreset_options, row) for row in ended.tolist()]
         return EndedBatch(self.observation_space, final_observations, self._restart(ended, options))
 
     def _restart(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> dict[str, NDArray[Any]]:
         """Reset some sub-envs; snapshots of their reset infos."""
-        self._has_reset = False  # until the reset is through: a failed one leaves sub-envs between two episodes
         self._clock.restart(indices)
         self._reset_envs(indices, options)
         where = f"{type(self).__name__}._reset_infos()"
-        columns = snapshot_columns(self._reset_infos(indices), len(indices), where)
-        self._has_reset = True
-        return columns
+        return snapshot_columns(self._reset_infos(indices), len(indices), where)
 
 
 class Clock:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import inputs, layout
-from sekai.batching.episodes import RowEpisode, Step
+from sekai.batching.episodes import RowEpisode
 from sekai.batching.infos import snapshot_info
 from sekai.env import Env
 from sekai.errors import ResetRequired, SpaceMismatch
-from sekai.results import VecResetResult, VecStepResult
+from sekai.results import ResetResult, StepResult, VecResetResult, VecStepResult
 from sekai.spaces import Space
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
@@ -51,45 +51,49 @@ class EnvRow:
         """Whether the sub-env has finished and waits for a reset."""
         return self._episode.frozen
 
-    def reset(self, seed: SeedType, options: OptionsType) -> tuple[Any, InfoDict]:
-        """Reset the sub-env; its observation and a snapshot of its info."""
+    def reset(self, seed: SeedType, options: OptionsType) -> ResetResult[Any]:
+        """Reset the sub-env."""
         self._has_reset = False
         result = self.env.reset(seed=seed, options=options)
-        return self._begin(result.observation, result.info)
+        self._has_reset = True
+        self._episode.begin()
+        return result
 
-    async def async_reset(self, seed: SeedType, options: OptionsType) -> tuple[Any, InfoDict]:
+    async def async_reset(self, seed: SeedType, options: OptionsType) -> ResetResult[Any]:
         """As ``reset()``, through the sub-env's ``async_reset()``."""
         self._has_reset = False
         result = await self.env.async_reset(seed=seed, options=options)
-        return self._begin(result.observation, result.info)
+        self._has_reset = True
+        self._episode.begin()
+        return result
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Any) -> StepResult[Any]:
         """Step the sub-env, and reset it if its episode ended; a frozen one only repeats itself."""
-        episode = self._episode
-        if episode.frozen:
-            return episode.repeat()
-        self._require_reset()
+        if self._stands_still():
+            return self._episode.repeat()
         result = self.env.step(action)
-        if episode.advance(result.observation, result.reward, result.terminated, result.truncated, result.info):
-            self._has_reset = False
+        if not (result.terminated or result.truncated):
+            return result
+        self._has_reset = False  # until what an end asks for is through
+        if self._episode.end(result):
             restart = self.env.reset(options=self._restart_options())
-            self._has_reset = True
-            episode.restart(restart.observation, restart.info)
-        return episode.outcome
+            self._episode.restart(restart.observation, restart.info)
+        self._has_reset = True
+        return self._episode.outcome
 
-    async def async_step(self, action: Any) -> Step:
+    async def async_step(self, action: Any) -> StepResult[Any]:
         """As ``step()``, through the sub-env's ``async_step()`` and ``async_reset()``."""
-        episode = self._episode
-        if episode.frozen:
-            return episode.repeat()
-        self._require_reset()
+        if self._stands_still():
+            return self._episode.repeat()
         result = await self.env.async_step(action)
-        if episode.advance(result.observation, result.reward, result.terminated, result.truncated, result.info):
-            self._has_reset = False
+        if not (result.terminated or result.truncated):
+            return result
+        self._has_reset = False  # until what an end asks for is through
+        if self._episode.end(result):
             restart = await self.env.async_reset(options=self._restart_options())
-            self._has_reset = True
-            episode.restart(restart.observation, restart.info)
-        return episode.outcome
+            self._episode.restart(restart.observation, restart.info)
+        self._has_reset = True
+        return self._episode.outcome
 
     def call(self, method: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call a method of the sub-env, or read an attribute, found through its wrapper stack."""
@@ -100,14 +104,11 @@ class EnvRow:
             raise TypeError(f"call({method!r}): it is no method of {self.env}, but arguments were given")
         return value
 
-    def _begin(self, observation: Any, info: InfoDict) -> tuple[Any, InfoDict]:
-        self._has_reset = True
-        self._episode.begin()
-        return observation, snapshot_info(info)
-
-    def _require_reset(self) -> None:
+    def _stands_still(self) -> bool:
+        """Whether the sub-env is frozen; ResetRequired if it is between two episodes."""
         if not self._has_reset:
-            raise ResetRequired(f"sub-env {self.index}: its last reset did not finish; call reset()")
+            raise ResetRequired(f"sub-env {self.index}: no reset has worked since its last episode; call reset()")
+        return self._episode.frozen
 
     def _restart_options(self) -> OptionsType:
         return inputs.autoreset_option(self._autoreset_options, self.index)
@@ -119,33 +120,52 @@ class RowBatch:
     A row is copied the moment it is written, so that sub-envs may reuse, and even share, their arrays.
     """
 
-    __slots__ = ("_space", "observations", "rewards", "terminated", "truncated", "infos")
+    __slots__ = ("_space", "_observations", "_rewards", "_terminated", "_truncated", "_infos")
 
     def __init__(self, space: Space[Any], num_envs: int) -> None:
         self._space = space
-        self.observations = layout.allocate(space, num_envs)
-        self.rewards: NDArray[np.float64] = np.zeros(num_envs)
-        self.terminated = np.zeros(num_envs, dtype=np.bool_)
-        self.truncated = np.zeros(num_envs, dtype=np.bool_)
-        self.infos: list[InfoDict] = [{}] * num_envs
+        self._observations = layout.allocate(space, num_envs)
+        self._rewards: list[Any] = [0.0] * num_envs
+        self._terminated = np.zeros(num_envs, dtype=np.bool_)
+        self._truncated = np.zeros(num_envs, dtype=np.bool_)
+        self._infos: list[InfoDict] = [{} for _ in range(num_envs)]
 
-    def write_step(self, row: int, step: Step) -> None:
+    def write_step(self, row: int, step: StepResult[Any]) -> None:
         """Take in what row ``row`` shows after a step."""
-        observation, self.rewards[row], self.terminated[row], self.truncated[row], self.infos[row] = step
-        layout.write_row(self._space, self.observations, row, observation)
+        self._rewards[row] = step.reward
+        if step.terminated:
+            self._terminated[row] = True
+        if step.truncated:
+            self._truncated[row] = True
+        if step.info:
+            self._infos[row] = snapshot_info(step.info)
+        layout.write_row(self._space, self._observations, row, step.observation)
 
-    def write_reset(self, row: int, reset: tuple[Any, InfoDict]) -> None:
+    def write_reset(self, row: int, reset: ResetResult[Any]) -> None:
         """Take in what row ``row`` shows after a reset."""
-        observation, self.infos[row] = reset
-        layout.write_row(self._space, self.observations, row, observation)
+        self._infos[row] = snapshot_info(reset.info)
+        layout.write_row(self._space, self._observations, row, reset.observation)
 
     def step_result(self) -> VecStepResult[Any]:
-        """The filled batch as the result of a step."""
-        return VecStepResult(self.observations, self.rewards, self.terminated, self.truncated, self.infos)
+        """The filled batch as the result of a step.
+
+        Raises:
+            TypeError: A reward is no number; the message names the sub-env.
+        """
+        try:
+            rewards = np.array(self._rewards)
+        except ValueError:  # ragged
+            rewards = np.empty((0, 0))
+        if rewards.ndim != 1 or rewards.dtype.kind not in "fiub":
+            for row, reward in enumerate(self._rewards):
+                if np.ndim(reward) or np.asarray(reward).dtype.kind not in "fiub":
+                    raise TypeError(f"sub-env {row}: expected a number as its reward, got {reward!r}")
+        rewards = rewards.astype(np.float64, copy=False)
+        return VecStepResult(self._observations, rewards, self._terminated, self._truncated, self._infos)
 
     def reset_result(self) -> VecResetResult[Any]:
         """The filled batch as the result of a reset."""
-        return VecResetResult(self.observations, self.infos)
+        return VecResetResult(self._observations, self._infos)
 
 
 def build_rows(env_fns: Sequence[EnvFn], autoreset: bool, autoreset_options: inputs.AutoresetOptions) -> list[EnvRow]:
@@ -164,7 +184,7 @@ def build_rows(env_fns: Sequence[EnvFn], autoreset: bool, autoreset_options: inp
     for index, env_fn in enumerate(env_fns):
         if not callable(env_fn):
             raise TypeError(f"env_fns[{index}]: expected a callable that builds an Env, got {env_fn!r}")
-    rows: list[EnvRow] = []
+    built: list[Env[Any, Any]] = []
     seen: dict[int, int] = {}
     try:
         for index, env_fn in enumerate(env_fns):
@@ -177,12 +197,12 @@ def build_rows(env_fns: Sequence[EnvFn], autoreset: bool, autoreset_options: inp
                     f"each must build one of its own"
                 )
             seen[id(env.unwrapped)] = index
-            rows.append(EnvRow(env, index, autoreset, autoreset_options))
-            _check_spaces(rows[0].env, env, index)
+            built.append(env)
+            _check_spaces(built[0], env, index)
     except BaseException:
-        close_rows(rows, reraise=False)
+        close_envs(built, reraise=False)
         raise
-    return rows
+    return [EnvRow(env, index, autoreset, autoreset_options) for index, env in enumerate(built)]
 
 
 def _check_spaces(first: Env[Any, Any], env: Env[Any, Any], index: int) -> None:
@@ -192,12 +212,12 @@ def _check_spaces(first: Env[Any, Any], env: Env[Any, Any], index: int) -> None:
             raise SpaceMismatch(f"sub-env {index}: expected the {kind} of sub-env 0, {expected!r}, got {got!r}")
 
 
-def close_rows(rows: Sequence[EnvRow], *, reraise: bool = True) -> None:
+def close_envs(envs: Sequence[Env[Any, Any]], *, reraise: bool = True) -> None:
     """Close every sub-env; the first error is re-raised once all are closed, unless ``reraise`` is False."""
     first: BaseException | None = None
-    for row in rows:
+    for env in envs:
         try:
-            row.env.close()
+            env.close()
         except BaseException as error:
             first = first or error
     if first is not None and reraise:
@@ -279,6 +299,9 @@ class RowVecEnv(VecEnv[ObsType, ActType]):
         """
         self._require_open("set_attr()")
         spread = inputs.spread_values(name, values, self.num_envs)
+        for env in self.envs:  # all have it, or none is changed
+            if not env.has_attr(name):
+                env.get_attr(name)
         for env, value in zip(self.envs, spread, strict=True):
             env.set_attr(name, value)
 
@@ -289,4 +312,4 @@ class RowVecEnv(VecEnv[ObsType, ActType]):
         """
         if not self._closed:
             self._closed = True
-            close_rows(self._rows)
+            close_envs(self.envs)

@@ -97,7 +97,7 @@ class NormalizeReward(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsTy
         epsilon: Added to the variance.
 
     Attributes:
-        update_running_mean: Set it to False to freeze the statistics (and the return they are of).
+        update_running_mean: Set it to False to freeze the statistics; the return they are of goes on.
 
     Raises:
         ValueError: An argument is out of range.
@@ -147,8 +147,7 @@ class NormalizeReward(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsTy
 
     def _scale(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
         rewards = np.array([result.reward], dtype=np.float64)
-        if self.update_running_mean:
-            self._discounted.update(rewards)
+        self._discounted.update(rewards, learn=self.update_running_mean)
         reward = self._discounted.scale(rewards).item()
         if result.done:
             self._discounted.reset()

@@ -15,6 +15,7 @@ from spaces_catalogue import each_space, spaces
 
 from sekai.batching.episodes import EndedBatch, HeldRows, MaskEpisodes, RowEpisode, ended_info, resets_itself
 from sekai.batching.layout import allocate, concatenate, copy_batch, iterate, take
+from sekai.results import StepResult
 from sekai.spaces import Box, Dict, Discrete, Sequence, Space, Tuple
 
 BOX1 = Box(-np.inf, np.inf, (1,), np.float64)
@@ -65,6 +66,10 @@ def objects(values: list[Any]) -> np.ndarray[Any, Any]:
     return column
 
 
+def shown(step: StepResult[Any]) -> tuple[Any, ...]:
+    return step.observation, step.reward, step.terminated, step.truncated, step.info
+
+
 class Rows:
     """The rule row by row, driven as a backend of single environments drives it."""
 
@@ -82,10 +87,13 @@ class Rows:
 
     def _step(self, script: Script, episode: RowEpisode) -> tuple[Any, ...]:
         if episode.frozen:
-            return episode.repeat()
-        if episode.advance(*script.step()):
+            return shown(episode.repeat())
+        step = StepResult(*script.step())
+        if not step.done:
+            return shown(step)
+        if episode.end(step):
             episode.restart(*script.reset())
-        return episode.outcome
+        return shown(episode.outcome)
 
     @property
     def frozen(self) -> list[bool]:
@@ -120,10 +128,10 @@ class Mask:
                 elements[row], info = self.scripts[row].reset()
                 reset_infos.append(info)
             reset = EndedBatch(self.space, final, columns_of(reset_infos))
-        shown = self.episodes.infos(columns_of(infos), ended, reset)
+        dicts = self.episodes.infos(columns_of(infos), ended, reset)
         observations = concatenate(self.space, elements)
         self.episodes.freeze_observations(observations, ended)
-        return list(zip(iterate(self.space, observations, n), rewards, terminated, truncated, shown, strict=True))
+        return list(zip(iterate(self.space, observations, n), rewards, terminated, truncated, dicts, strict=True))
 
     @property
     def frozen(self) -> list[bool]:
@@ -208,9 +216,9 @@ def test_own_keys_with_the_names_of_the_rule_survive_in_final_info_only():
     expected = {"why": "win", "final_info": step, "reset_info": reset}
 
     episode = one_row(BOX1, autoreset=True)
-    assert episode.advance([1.0], 1.0, True, False, step)
+    assert episode.end(StepResult([1.0], 1.0, True, False, step))
     episode.restart([0.0], reset)
-    by_row = episode.outcome[4]
+    by_row = episode.outcome.info
 
     columns = {key: np.array([value]) for key, value in step.items()}
     reset_columns = {key: np.array([value]) for key, value in reset.items()}
@@ -240,26 +248,18 @@ def test_terminal_data_are_those_before_the_reset_however_the_env_reuses_its_arr
 
     episode = one_row(BOX1, autoreset=True)
     write(2)
-    assert episode.advance(buffer, 1.0, True, False, info)
+    assert episode.end(StepResult(buffer, 1.0, True, False, info))
     write(-1)
     episode.restart(buffer, info)
-    observation, reward, terminated, truncated, shown = episode.outcome
-    kept = copy.deepcopy(shown)
+    observation, reward, terminated, truncated, merged = shown(episode.outcome)
+    kept = copy.deepcopy(merged)
     assert (observation[0], reward, terminated, truncated) == (-1.0, 1.0, True, False)
     write(9)
-    np.testing.assert_equal(shown, kept)
-    np.testing.assert_array_equal(shown["final_observation"], [2.0])
-    assert shown["k"] == shown["final_info"]["k"] == 2
-    assert shown["nested"]["array"] == shown["final_info"]["nested"]["array"] == 2
-    assert shown["reset_info"]["k"] == shown["reset_info"]["nested"]["array"] == -1
-
-
-def test_the_info_of_a_step_in_mid_episode_is_a_snapshot():
-    info = {"k": 1, "array": np.array([1])}
-    episode = one_row(BOX1, autoreset=True)
-    assert not episode.advance([1.0], 1.0, False, False, info)
-    info["k"] = info["array"][0] = 2
-    assert episode.outcome[4] == {"k": 1, "array": np.array([1])}
+    np.testing.assert_equal(merged, kept)
+    np.testing.assert_array_equal(merged["final_observation"], [2.0])
+    assert merged["k"] == merged["final_info"]["k"] == 2
+    assert merged["nested"]["array"] == merged["final_info"]["nested"]["array"] == 2
+    assert merged["reset_info"]["k"] == merged["reset_info"]["nested"]["array"] == -1
 
 
 @pytest.mark.parametrize("autoreset", [True, False])
@@ -267,12 +267,11 @@ def test_the_info_of_a_step_in_mid_episode_is_a_snapshot():
 def test_a_sub_env_that_resets_itself_is_neither_reset_again_nor_frozen(autoreset, terminated, truncated):
     own = {"final_observation": np.array([5.0]), "final_info": {"k": 1}, "reset_info": {}, "k": 1}
     episode = one_row(BOX1, autoreset)
-    assert not episode.advance([0.0], 1.0, terminated, truncated, own)
+    kept = copy.deepcopy(own)
+    assert not episode.end(StepResult([0.0], 1.0, terminated, truncated, own))
     assert not episode.frozen
-    assert episode.outcome[:4] == ([0.0], 1.0, terminated, truncated)
-    np.testing.assert_equal(episode.outcome[4], own)
-    assert not episode.advance([1.0], 1.0, False, False, {})
-    assert episode.outcome == ([1.0], 1.0, False, False, {})
+    assert shown(episode.outcome)[:4] == ([0.0], 1.0, terminated, truncated)
+    np.testing.assert_equal(episode.outcome.info, kept)
 
 
 def test_resets_itself_looks_for_the_terminal_observation():
@@ -287,21 +286,14 @@ def test_ended_info_leaves_the_infos_it_is_made_of_alone():
     assert step == {"a": 1} and reset == {"b": 2}
 
 
-@pytest.mark.parametrize("flag", [np.bool_, int])
-def test_flags_may_be_of_any_kind_that_is_true_or_false(flag):
-    episode = one_row(BOX1, autoreset=True)
-    assert not episode.advance([1.0], 1.0, flag(False), flag(False), {})
-    assert episode.advance([1.0], 1.0, flag(False), flag(True), {})
-
-
 @each_space
 def test_terminal_observations_are_elements_of_the_space(space):
     final = draw_element(space, 3)
     episode = one_row(space, autoreset=True)
-    assert episode.advance(final, 1.0, True, False, {})
+    assert episode.end(StepResult(final, 1.0, True, False, {}))
     episode.restart(draw_element(space, 4), {})
     rows = EndedBatch(space, concatenate(space, [draw_element(space, 2), final]), {})
-    for info in (episode.outcome[4], rows.apply({}, 1)):
+    for info in (episode.outcome.info, rows.apply({}, 1)):
         assert space.contains(info["final_observation"])
         np.testing.assert_equal(info["final_observation"], final)
 
@@ -345,19 +337,27 @@ def test_replaced_terminal_observations_keep_the_rest():
 def test_a_finished_row_shows_its_end_until_the_next_reset(terminated, truncated):
     buffer = np.array([5.0])
     episode = one_row(BOX1, autoreset=False)
-    assert not episode.advance(buffer, 2.0, terminated, truncated, {"k": 1})
+    info = {"k": 1}
+    assert not episode.end(StepResult(buffer, 2.0, terminated, truncated, info))
     assert episode.frozen
-    assert episode.outcome == ([5.0], 2.0, terminated, truncated, {"k": 1})
-    buffer[0] = 99.0
+    buffer[0] = info["k"] = 99
+    assert shown(episode.outcome) == ([5.0], 2.0, terminated, truncated, {"k": 1})
     for _ in range(3):
-        observation, *rest = episode.repeat()
+        observation, *rest = shown(episode.repeat())
         np.testing.assert_array_equal(observation, [5.0])
         assert rest == [0.0, terminated, truncated, {}]
         rest[3]["written"] = 1
     episode.begin()
     assert not episode.frozen
-    assert not episode.advance([1.0], 1.0, False, False, {})
-    assert episode.outcome == ([1.0], 1.0, False, False, {})
+
+
+def test_a_row_freezes_again_in_the_next_episode():
+    episode = one_row(BOX1, autoreset=False)
+    for value in (1.0, 2.0):
+        assert not episode.end(StepResult([value], 1.0, True, False, {}))
+        assert episode.frozen
+        assert episode.repeat().observation == [value]
+        episode.begin()
 
 
 def test_nothing_computed_for_frozen_rows_of_a_batch_shows():

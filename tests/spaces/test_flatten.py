@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spaces_catalogue import each_fixed_space, each_space, same, samples, spaces
+from spaces_catalogue import each_fixed_space, each_space, same, samples, seeded, spaces
 
 from sekai.spaces import (
     Box,
@@ -86,6 +86,7 @@ def test_round_trip_over_the_catalogue(space):
         assert same(unflatten(space, flat), x)
 
 
+@seeded
 @given(st.data())
 def test_round_trip_of_generated_spaces(data):
     space = data.draw(spaces(fixed=True))
@@ -191,6 +192,7 @@ def test_the_zero_sample_is_an_element_and_fresh(space):
     assert same(zero_sample(space), zero_sample(space))
 
 
+@seeded
 @given(spaces())
 def test_the_zero_sample_of_generated_spaces_is_an_element(space):
     assert space.contains(zero_sample(space))

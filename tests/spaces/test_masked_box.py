@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spaces_catalogue import masked_boxes, same, samples
+from spaces_catalogue import masked_boxes, same, samples, seeded
 
 from sekai.spaces import MaskedBox
 
@@ -210,6 +210,7 @@ def test_pack_and_unpack_are_of_one_set():
         space.unpack(space.empty())
 
 
+@seeded
 @given(st.data())
 def test_pack_undoes_unpack(data):
     space = data.draw(masked_boxes())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spaces_catalogue import CATALOGUE, draw, each_space, same, samples, spaces
+from spaces_catalogue import CATALOGUE, draw, each_space, same, samples, seeded, spaces
 
 from sekai.spaces import (
     Box,
@@ -129,6 +129,7 @@ def test_json_round_trip(space):
     assert space.from_jsonable(space.to_jsonable([])) == []
 
 
+@seeded
 @given(st.data())
 def test_json_round_trip_of_generated_spaces(data):
     space = data.draw(spaces())
@@ -148,6 +149,7 @@ def test_copies_are_equal_and_continue_the_stream(space, clone):
     assert same([twin.sample() for _ in range(3)], [space.sample() for _ in range(3)])
 
 
+@seeded
 @given(spaces())
 def test_generated_spaces_equal_their_copy_and_their_repr(space):
     assert pickle.loads(pickle.dumps(space)) == space

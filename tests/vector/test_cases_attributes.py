@@ -192,17 +192,6 @@ def test_10_3_arguments_for_what_is_no_method(backend):
         v.call("double", 1)
 
 
-@on_rows
-def test_10_3_a_name_that_one_sub_env_lacks_sets_nothing(backend):
-    class More(Scaled):
-        extra = 1
-
-    with make(backend, [More, Scaled]) as v:
-        with pytest.raises(AttributeError, match="extra"):
-            v.set_attr("extra", 5)
-        assert v.envs[0].extra == 1
-
-
 @everywhere
 def test_10_3_after_close(backend):
     v = scaled(backend)

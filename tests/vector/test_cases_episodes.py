@@ -16,12 +16,10 @@ from sekai import (
     Dict,
     Discrete,
     Env,
-    InvalidObservation,
     MaskedBox,
     MultiBinary,
     MultiDiscrete,
     NativeVecEnv,
-    ResetRequired,
     ResetResult,
     Sequence,
     StepResult,
@@ -174,6 +172,38 @@ def test_1_1_a_frozen_sub_env_keeps_its_terminal_data(backend):
         assert end.infos[0]["k"] == 2
         assert end.infos[0]["deep"]["array"].tolist() == [2, 2]
         assert end.observations.tolist() == [[2.0], [2.0]]
+
+
+class RewardBuffer(Reuse):
+    """Its reward and flag are 0-d arrays that a reset clears."""
+
+    def __init__(self, length):
+        super().__init__(length)
+        self.reward, self.over = np.zeros(()), np.zeros((), bool)
+
+    def reset(self, **kwargs):
+        self.reward[...], self.over[...] = 0.0, False
+        return super().reset(**kwargs)
+
+    def step(self, action):
+        result = super().step(action)
+        self.reward[...], self.over[...] = self.k, result.terminated
+        return StepResult(result.observation, self.reward, self.over, False, result.info)
+
+
+@on_rows
+@both_modes
+def test_1_1_the_last_reward_and_flag_survive_the_reset(backend, autoreset):
+    with make(backend, [lambda: RewardBuffer(2), lambda: RewardBuffer(9)], autoreset=autoreset) as v:
+        v.reset()
+        v.step(Z(v))
+        r = v.step(Z(v))
+        assert r.rewards.tolist() == [2.0, 2.0]
+        assert r.terminated.tolist() == [True, False]
+        v.set_attr("over", np.zeros((), bool))
+        r = v.step(Z(v))
+        assert r.rewards.tolist() == [1.0 if autoreset else 0.0, 3.0]
+        assert r.terminated.tolist() == [not autoreset, False]
 
 
 class OneBuffer(Reuse):
@@ -443,6 +473,22 @@ def test_1_7_a_native_env_is_passed_the_action_of_a_frozen_sub_env_again(backend
             assert [int(each) for each in last] == [1, action]
 
 
+@every_space
+def test_1_7_native_holds_the_action_of_a_frozen_sub_env_whatever_the_space(space):
+    space.seed(0)
+    with scripted("native", T(1), T(9), act=space, autoreset=False) as v:
+        v.reset()
+        v.batch_action_space.seed(0)
+        first = v.batch_action_space.sample()
+        v.step(first)
+        for _ in range(3):
+            actions = v.batch_action_space.sample()
+            v.step(actions)
+            held = list(layout.iterate(space, v.last_action, 2))
+            assert_same(list(layout.iterate(space, first, 2))[0], held[0])
+            assert_same(list(layout.iterate(space, actions, 2))[1], held[1])
+
+
 # -- 2.1 ---------------------------------------------------------------------------------------------------
 
 
@@ -501,173 +547,3 @@ def test_2_1_elapsed_steps_of_a_native_env_without_a_limit():
         assert v.elapsed_steps.tolist() == [0, 4]
         v.reset()
         assert v.elapsed_steps.tolist() == [0, 0]
-
-
-# -- a reset or an observation that fails in the middle of a step ------------------------------------------
-
-
-class BadReset(Toy):
-    """Its second reset fails."""
-
-    def reset(self, **kwargs):
-        result = super().reset(**kwargs)
-        if self.n_reset == 2:
-            raise ValueError("no data")
-        return result
-
-
-class NativeBadReset(NCount):
-    resets = 0
-
-    def _reset_envs(self, indices, options):
-        self.resets += 1
-        if self.resets == 2:
-            raise ValueError("no data")
-        super()._reset_envs(indices, options)
-
-
-@everywhere
-def test_autoreset_that_failed_leaves_nothing_behind_after_a_reset(backend):
-    v = NativeBadReset([1, 9]) if backend == "native" else make(backend, [lambda: BadReset(T(1)), lambda: Toy(T(9))])
-    with v:
-        v.reset()
-        with pytest.raises(ValueError, match="no data"):
-            v.step(Z(v))
-        with pytest.raises(ResetRequired):
-            v.step(Z(v))
-        assert v.reset().observations.tolist() == [[0.0], [0.0]]
-        r = v.step(Z(v))
-        assert r.observations.tolist() == [[0.0], [1.0]]
-        assert r.infos[0]["final_observation"].tolist() == [1.0]
-        assert r.infos[1] == {}
-
-
-@everywhere
-def test_a_reset_that_fails_leaves_step_refused(backend):
-    v = NativeBadReset([9, 9]) if backend == "native" else make(backend, [lambda: BadReset(T(9)), lambda: Toy(T(9))])
-    with v:
-        v.reset()
-        with pytest.raises(ValueError, match="no data"):
-            v.reset()
-        with pytest.raises(ResetRequired):
-            v.step(Z(v))
-        v.reset()
-        assert v.step(Z(v)).observations.tolist() == [[1.0], [1.0]]
-
-
-class NativeBadEnd(NCount):
-    """Its terminal observation has the wrong shape, once."""
-
-    fails = 1
-
-    def _observe(self):
-        if self.fails and self.c[0] == self.T[0]:
-            self.fails = 0
-            return np.zeros((self.num_envs, 2))
-        return super()._observe()
-
-
-@both_modes
-def test_a_native_terminal_observation_of_the_wrong_shape_ends_the_episode_all_the_same(autoreset):
-    with NativeBadEnd([1, 9], autoreset=autoreset) as v:
-        v.reset()
-        with pytest.raises(InvalidObservation, match=r"\(2, 1\).*\(2, 2\)"):
-            v.step(Z(v))
-        with pytest.raises(ResetRequired):  # and is not stepped on past its end
-            v.step(Z(v))
-        assert v.reset().observations.tolist() == [[0.0], [0.0]]
-
-
-@on_rows
-@both_modes
-def test_a_terminal_observation_of_the_wrong_shape_ends_the_episode_all_the_same(backend, autoreset):
-    bad = [(np.zeros(2), 1.0, True, False, {}), ([9.0], 1.0, False, False, {})]
-    with scripted(backend, bad, T(9), autoreset=autoreset) as v:
-        v.reset()
-        with pytest.raises(InvalidObservation, match=r"sub-env 0: .*\(1,\).*\(2,\)"):
-            v.step(Z(v))
-        with pytest.raises(ResetRequired):  # and is not stepped on past its end
-            v.step(Z(v))
-        assert v.get_attr("n_step")[0] == 1
-
-
-# -- options of the resets ---------------------------------------------------------------------------------
-
-
-def options_of(v):
-    return v.last_options if isinstance(v, NativeVecEnv) else v.get_attr("last_options")
-
-
-@everywhere
-def test_options_of_the_caller_do_not_come_back_at_autoreset(backend):
-    with scripted(backend, T(1), T(1)) as v:
-        v.reset(options={"start": 3})
-        assert options_of(v) == [{"start": 3}] * 2
-        v.step(Z(v))
-        assert options_of(v) == [None, None]
-
-
-@everywhere
-def test_autoreset_options_are_passed_to_each_sub_env(backend):
-    with scripted(backend, T(1), T(2), autoreset_options=lambda i: {"i": i}) as v:
-        v.reset()
-        assert options_of(v) == [None, None]
-        v.step(Z(v))
-        assert options_of(v) == [{"i": 0}, None]
-        v.step(Z(v))
-        assert options_of(v) == [{"i": 0}, {"i": 1}]
-
-
-@everywhere
-def test_one_sub_env_changing_its_options_changes_no_others(backend):
-    given = {"start": 1}
-    with scripted(backend, T(1), T(1), autoreset_options=given) as v:
-        v.reset(options=given)
-        options_of(v)[0]["start"] = 9
-        assert options_of(v)[1] == given == {"start": 1}
-        v.step(Z(v))
-        options_of(v)[0]["start"] = 9
-        v.step(Z(v))
-        assert options_of(v) == [{"start": 1}, {"start": 1}]
-        assert given == {"start": 1}
-
-
-@everywhere
-def test_autoreset_options_that_fail_ask_for_a_reset(backend):
-    def options(i):
-        raise LookupError(f"no options for {i}")
-
-    with scripted(backend, T(1), T(9), autoreset_options=options) as v:
-        v.reset()
-        with pytest.raises(LookupError, match="no options for 0"):
-            v.step(Z(v))
-        with pytest.raises(ResetRequired):  # sub-env 0 is not stepped on past its end
-            v.step(Z(v))
-        assert v.reset().observations.tolist() == [[0.0], [0.0]]
-
-
-@everywhere
-@pytest.mark.parametrize("options", [3, [1], "x"], ids=repr)
-def test_autoreset_options_that_are_no_dict_are_refused(backend, options):
-    with pytest.raises(TypeError, match="autoreset_options"):
-        scripted(backend, T(1), autoreset_options=options)
-    with scripted(backend, T(1), autoreset_options=lambda i: options) as v:
-        v.reset()
-        with pytest.raises(TypeError, match="autoreset_options"):
-            v.step(Z(v))
-
-
-@every_space
-def test_1_7_native_holds_the_action_of_a_frozen_sub_env_whatever_the_space(space):
-    space.seed(0)
-    with scripted("native", T(1), T(9), act=space, autoreset=False) as v:
-        v.reset()
-        v.batch_action_space.seed(0)
-        first = v.batch_action_space.sample()
-        v.step(first)
-        for _ in range(3):
-            actions = v.batch_action_space.sample()
-            v.step(actions)
-            held = list(layout.iterate(space, v.last_action, 2))
-            assert_same(list(layout.iterate(space, first, 2))[0], held[0])
-            assert_same(list(layout.iterate(space, actions, 2))[1], held[1])

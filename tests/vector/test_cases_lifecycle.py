@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from backends import ROWS, everywhere, make, on_rows, scripted
-from toys import T, Toy, Z, fns
+from backends import everywhere, make, on_rows, scripted
+from toys import T, Toy, Z
 
 from sekai import (
-    NativeVecEnv,
     ResetRequired,
     SyncVecEnv,
     TimeLimit,
@@ -181,72 +180,6 @@ def test_the_context_manager_closes_on_an_error(backend, tmp_path):
         v.reset()
         raise ZeroDivisionError
     assert log.read_text().split() == ["0"]
-
-
-# -- an exception inside a step ----------------------------------------------------------------------------
-
-
-class Bad(Exception):
-    def __init__(self, a, b):
-        super().__init__(a)
-        self.b = b
-
-
-class Fails(Toy):
-    """Raises in its third step."""
-
-    def step(self, action):
-        if self.n_step == 2:
-            self.n_step += 1
-            raise Bad("x", lambda: 0)
-        return super().step(action)
-
-
-class NativeFails(NativeVecEnv):
-    def __init__(self, base):
-        super().__init__(base.num_envs, base.observation_space, base.action_space)
-        self.base, self.n = base, 0
-
-    def _reset_envs(self, indices, options):
-        self.base._reset_envs(indices, options)
-
-    def _observe(self):
-        return self.base._observe()
-
-    def _step(self, actions):
-        self.n += 1
-        if self.n == 3:
-            raise Bad("x", lambda: 0)
-        return self.base._step(actions)
-
-
-@everywhere
-def test_9_1_an_exception_of_a_sub_env_comes_out_as_it_is_and_the_vec_env_goes_on(backend):
-    if backend == "native":
-        v = NativeFails(scripted("native", *[T(9)] * 4))
-    else:
-        v = ROWS[backend]([*fns(T(9), T(9)), *fns(T(9), cls=Fails), *fns(T(9))])
-    with v:
-        v.reset()
-        v.step(Z(v))
-        v.step(Z(v))
-        with pytest.raises(Bad, match="x") as caught:
-            v.step(Z(v))
-        assert caught.value.b() == 0
-        r = v.step(Z(v))
-        assert r.observations[2].tolist() == [3.0]
-        assert v.reset().observations.tolist() == [[0.0]] * 4
-        assert v.step(Z(v)).observations.tolist() == [[1.0]] * 4
-
-
-def test_9_1_async_advances_the_others_once():
-    with ROWS["async"]([*fns(T(9), T(9)), *fns(T(9), cls=Fails), *fns(T(9))]) as v:
-        v.reset()
-        v.step(Z(v))
-        v.step(Z(v))
-        with pytest.raises(Bad):
-            v.step(Z(v))
-        assert v.step(Z(v)).observations[:, 0].tolist() == [4.0, 4.0, 3.0, 4.0]
 
 
 class ClosesTwice(Wrapper):

@@ -344,6 +344,29 @@ def test_8_1_an_observation_that_fails_once_leaves_nothing_behind(backend):
         assert v.obs_rms.count == before + 2
 
 
+@everywhere
+def test_8_1_a_transform_that_fails_as_an_episode_ends_shows_nothing_of_an_earlier_one(backend):
+    fail = []
+
+    def once(obs):
+        if fail:
+            raise fail.pop()
+        return obs * 10
+
+    first, second = [([1.0], 0.0, True, False, {})], T(9)
+    with VecTransformObservation(scripted(backend, first, second, autoreset=False), once) as v:
+        v.reset()
+        v.step(Z(v))
+        assert v.step(Z(v)).observations.tolist() == [[10.0], [20.0]]
+        first[0] = ([5.0], 0.0, True, False, {})  # the script of the next episode
+        v.reset()
+        fail.append(ZeroDivisionError())
+        with pytest.raises(ZeroDivisionError):
+            v.step(Z(v))
+        assert v.step(Z(v)).observations.tolist() == [[50.0], [20.0]]
+        assert v.step(Z(v)).observations.tolist() == [[50.0], [30.0]]
+
+
 # -- 8.4 ---------------------------------------------------------------------------------------------------
 
 

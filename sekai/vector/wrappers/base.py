@@ -183,26 +183,31 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         return self._transform_reset(await self.venv.async_reset(seed=seed, options=options))
 
     def _transform_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
-        self._transform_finals(result.infos)
         self._repeated = frozen
-        observations = self.observation(result.observations)
-        self._repeated = None
+        try:
+            observations = layout.own_batch(self.observation(result.observations))
+        finally:
+            self._repeated = None
         if frozen is not None:
             if self._held is None:
                 self._held = HeldRows()
-            self._held.show(observations, frozen)
-            self._held.hold(observations, np.flatnonzero(self.venv.frozen & ~frozen))
+            self._held.show(observations, self.venv.frozen)
+        self._transform_finals(result.infos)
         return VecStepResult(observations, result.rewards, result.terminated, result.truncated, result.infos)
 
     def _transform_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
-        return VecResetResult(self.observation(result.observations), result.infos)
+        if self._held is not None:
+            self._held.release()
+        return VecResetResult(layout.own_batch(self.observation(result.observations)), result.infos)
 
     def _transform_finals(self, infos: list[InfoDict]) -> None:
         if isinstance(infos, InfoList):
             if infos.has_final_observations:
                 batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
                 infos.replace_final_observations(self.observation_space, batch)
-            return
+                infos = infos.read_final()
+            else:
+                infos = []
         for info in infos:
             if FINAL_OBSERVATION in info:
                 info[FINAL_OBSERVATION] = self.final_observation(info[FINAL_OBSERVATION])

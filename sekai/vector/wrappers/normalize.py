@@ -159,8 +159,8 @@ class VecNormalizeReward(VecWrapper[ObsType, ActType, ObsType, ActType]):
         self._returns.load_state_dict(state)
 
     def _scale(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
-        if self.update_running_mean:
-            self._returns.update(result.rewards, None if frozen is None else ~frozen)
+        live = None if frozen is None else ~frozen
+        self._returns.update(result.rewards, live, learn=self.update_running_mean)
         rewards = self._returns.scale(result.rewards)
         self._returns.end(result.dones)
         return VecStepResult(result.observations, rewards, result.terminated, result.truncated, result.infos)
