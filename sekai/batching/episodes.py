@@ -22,6 +22,7 @@ from sekai.batching.infos import (
     InfoList,
     column_item,
     snapshot_info,
+    snapshot_value,
 )
 from sekai.results import StepResult
 from sekai.spaces import Space
@@ -83,7 +84,8 @@ class RowEpisode:
             return False
         final = layout.copy_row(self.space, step.observation, self.row)
         info = snapshot_info(step.info)
-        self.outcome = StepResult(final, step.reward, step.terminated, step.truncated, info)
+        reward = snapshot_value(step.reward)
+        self.outcome = StepResult(final, reward, bool(step.terminated), bool(step.truncated), info)
         self.frozen = not self.autoreset
         return self.autoreset
 
@@ -116,7 +118,7 @@ class MaskEpisodes:
         self.num_envs = num_envs
         self.autoreset = autoreset
         self.frozen = np.zeros(num_envs, dtype=np.bool_)
-        self._frozen_before: NDArray[np.bool_] | None = None
+        self._frozen_before = self.frozen
         self._held = HeldRows()
         self._terminated = np.zeros(num_envs, dtype=np.bool_)
         self._truncated = np.zeros(num_envs, dtype=np.bool_)
@@ -137,7 +139,7 @@ class MaskEpisodes:
         if self.autoreset:
             return np.flatnonzero(terminated | truncated)
         before = self.frozen
-        self._frozen_before = before if before.any() else None
+        self._frozen_before = before
         rewards[before] = 0.0
         terminated[before] = self._terminated[before]
         truncated[before] = self._truncated[before]
@@ -147,13 +149,13 @@ class MaskEpisodes:
 
     def infos(self, columns: dict[str, NDArray[Any]], ended: NDArray[np.intp], rows: EndedBatch | None) -> InfoList:
         """The infos of a step: empty for frozen rows, and with the keys of the rule for rows that were reset."""
-        absent = None if self.autoreset else self._frozen_before
+        absent = self._frozen_before if self._frozen_before.any() else None
         return InfoList(self.num_envs, columns, done=ended, ended=rows, absent=absent)
 
     def freeze_observations(self, observations: Any) -> None:
         """Show frozen rows their final observation, in place."""
         if not self.autoreset:
-            self._held.show(observations, self.frozen)
+            self._held.show(observations, self._frozen_before, self.frozen)
 
 
 class EndedBatch:
@@ -195,16 +197,16 @@ class HeldRows:
         """Hold nothing any more: a reset has begun new episodes."""
         self._held = None
 
-    def show(self, observations: Any, frozen: NDArray[np.bool_]) -> None:
+    def show(self, observations: Any, before: NDArray[np.bool_], now: NDArray[np.bool_]) -> None:
         """Write the held rows into a batch, in place, and hold those that are frozen from now on.
 
         Args:
-            observations: The batch.
-            frozen: bool (n,), the rows that are frozen.
+            observations: The batch that a step gave.
+            before: bool (n,), the rows that were frozen before the step.
+            now: bool (n,), the rows that are frozen after it.
         """
         if self._held is not None:
-            rows = np.flatnonzero(self._held)
+            rows = np.flatnonzero(self._held & before)
             layout.put(observations, rows, layout.take(self._rows, rows))
-        if frozen.any():
-            self._rows = layout.copy_batch(observations)
-            self._held = frozen.copy()
+        self._held = now if now.any() else None
+        self._rows = layout.copy_batch(observations) if now.any() else None

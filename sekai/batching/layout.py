@@ -88,9 +88,7 @@ def batch_space(space: Space[Any], n: int) -> Space[Any]:
         included), MultiBinary one with a leading axis, and a space without a fixed layout a Tuple of ``n`` copies.
     """
     if isinstance(space, Box):
-        shape = (n, *space.shape)
-        low, high = np.broadcast_to(space.low, shape), np.broadcast_to(space.high, shape)
-        return Box(low, high, shape, space.dtype)
+        return Box.from_bounds(space.bounds.expand((n,)))
     if isinstance(space, Discrete):
         return MultiDiscrete(np.full(n, space.n), start=np.full(n, space.start))
     if isinstance(space, MultiDiscrete):
@@ -100,15 +98,7 @@ def batch_space(space: Space[Any], n: int) -> Space[Any]:
     if isinstance(space, MultiBinary):
         return MultiBinary((n, *space.shape))
     if isinstance(space, MaskedBox):
-        return MaskedBox(
-            space.low,
-            space.high,
-            space.shape,
-            max_size=space.max_size,
-            dtype=space.dtype,
-            fill_value=space.fill_value,
-            batch_shape=(n, *space.batch_shape),
-        )
+        return space.expand((n,))
     if isinstance(space, Dict):
         return Dict({key: batch_space(part, n) for key, part in space.items()})
     if isinstance(space, Tuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -68,11 +69,21 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
     ) -> None:
         self.bounds = Bounds.parse(low, high, shape, dtype, "MaskedBox")
         self.max_size = check_count(max_size, "MaskedBox max_size", 1)
-        self.batch_shape = check_shape(batch_shape, "MaskedBox batch_shape")
-        self.mask_shape = (*self.batch_shape, self.max_size)
-        self.values_shape = self.mask_shape + self.bounds.shape
+        self._set_batch_shape(check_shape(batch_shape, "MaskedBox batch_shape"))
         self.fill_value = _check_fill(0 if fill_value is None else fill_value, self.bounds.dtype)
         super().__init__(self.bounds.shape, self.bounds.dtype, seed)
+
+    def _set_batch_shape(self, batch_shape: tuple[int, ...]) -> None:
+        self.batch_shape = batch_shape
+        self.mask_shape = (*batch_shape, self.max_size)
+        self.values_shape = self.mask_shape + self.bounds.shape
+
+    def expand(self, lead: tuple[int, ...]) -> MaskedBox:
+        """The space of a batch of these sets, with axes ``lead`` in front and a generator of its own."""
+        batch = copy(self)
+        batch._rng = None
+        batch._set_batch_shape(lead + self.batch_shape)
+        return batch
 
     @property
     def low(self) -> NDArray[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.batching.infos import stack_values
 
@@ -85,6 +86,17 @@ def read_shared_object(
     return [value] * num_envs
 
 
+def _convert(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Numbers in another dtype, if none changes by more than the rounding of a float."""
+    with np.errstate(all="ignore"):
+        converted = values.astype(dtype)
+        if values.dtype.kind == dtype.kind == "f":
+            kept = np.array_equal(np.isfinite(converted), np.isfinite(values))
+        else:
+            kept = np.array_equal(converted, values)
+    return converted if kept else values
+
+
 def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -> None:
     """Change an existing attribute of ``owner``.
 
@@ -109,7 +121,5 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
     if isinstance(values, list) or (per_env and not _is_shared(owner, name)):
         values = stack_values(spread)
         if per_env and values.dtype.kind in "biuf" and current.dtype.kind in "biuf":
-            converted = values.astype(current.dtype)
-            if values.dtype.kind == current.dtype.kind == "f" or np.array_equal(converted, values):
-                values = converted
+            values = _convert(values, current.dtype)
     setattr(owner, name, values)

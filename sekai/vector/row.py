@@ -125,14 +125,19 @@ class RowBatch:
     def __init__(self, space: Space[Any], num_envs: int) -> None:
         self._space = space
         self._observations = layout.allocate(space, num_envs)
-        self._rewards: list[Any] = [0.0] * num_envs
+        self._rewards = [0.0] * num_envs
         self._terminated = np.zeros(num_envs, dtype=np.bool_)
         self._truncated = np.zeros(num_envs, dtype=np.bool_)
         self._infos: list[InfoDict] = [{} for _ in range(num_envs)]
 
     def write_step(self, row: int, step: StepResult[Any]) -> None:
-        """Take in what row ``row`` shows after a step."""
-        self._rewards[row] = step.reward
+        """Take in what row ``row`` shows after a step.
+
+        Raises:
+            InvalidObservation: The observation is another than the space's.
+            TypeError: The reward is no number.
+        """
+        self._rewards[row] = step.reward if isinstance(step.reward, float) else _number(step.reward, row)
         if step.terminated:
             self._terminated[row] = True
         if step.truncated:
@@ -147,25 +152,19 @@ class RowBatch:
         layout.write_row(self._space, self._observations, row, reset.observation)
 
     def step_result(self) -> VecStepResult[Any]:
-        """The filled batch as the result of a step.
-
-        Raises:
-            TypeError: A reward is no number; the message names the sub-env.
-        """
-        try:
-            rewards = np.array(self._rewards)
-        except ValueError:  # ragged
-            rewards = np.empty((0, 0))
-        if rewards.ndim != 1 or rewards.dtype.kind not in "fiub":
-            for row, reward in enumerate(self._rewards):
-                if np.ndim(reward) or np.asarray(reward).dtype.kind not in "fiub":
-                    raise TypeError(f"sub-env {row}: expected a number as its reward, got {reward!r}")
-        rewards = rewards.astype(np.float64, copy=False)
+        """The filled batch as the result of a step."""
+        rewards = np.array(self._rewards, dtype=np.float64)
         return VecStepResult(self._observations, rewards, self._terminated, self._truncated, self._infos)
 
     def reset_result(self) -> VecResetResult[Any]:
         """The filled batch as the result of a reset."""
         return VecResetResult(self._observations, self._infos)
+
+
+def _number(reward: Any, row: int) -> float:
+    if np.ndim(reward) or np.asarray(reward).dtype.kind not in "fiub":
+        raise TypeError(f"sub-env {row}: expected a number as its reward, got {reward!r}")
+    return float(reward)
 
 
 def build_rows(env_fns: Sequence[EnvFn], autoreset: bool, autoreset_options: inputs.AutoresetOptions) -> list[EnvRow]:

@@ -14,7 +14,7 @@ from spaces_catalogue import draw as draw_element
 from spaces_catalogue import each_space, spaces
 
 from sekai.batching.episodes import EndedBatch, HeldRows, MaskEpisodes, RowEpisode, ended_info, resets_itself
-from sekai.batching.layout import allocate, concatenate, copy_batch, iterate, take
+from sekai.batching.layout import concatenate, copy_batch, iterate, put, take
 from sekai.results import StepResult
 from sekai.spaces import Box, Dict, Discrete, Sequence, Space, Tuple
 
@@ -105,7 +105,7 @@ class Mask:
 
     def __init__(self, space: Space[Any], scripts: list[Script], autoreset: bool) -> None:
         self.space, self.scripts, self.autoreset = space, scripts, autoreset
-        self.episodes = MaskEpisodes(space, len(scripts), autoreset)
+        self.episodes = MaskEpisodes(len(scripts), autoreset)
 
     def reset(self) -> None:
         for script in self.scripts:
@@ -130,7 +130,7 @@ class Mask:
             reset = EndedBatch(self.space, final, columns_of(reset_infos))
         dicts = self.episodes.infos(columns_of(infos), ended, reset)
         observations = concatenate(self.space, elements)
-        self.episodes.freeze_observations(observations, ended)
+        self.episodes.freeze_observations(observations)
         return list(zip(iterate(self.space, observations, n), rewards, terminated, truncated, dicts, strict=True))
 
     @property
@@ -202,11 +202,11 @@ def masked_step(
     ended = episodes.freeze_step(rewards, flags, truncated)
     reset = None
     if episodes.autoreset and ended.size:
-        reset = EndedBatch(episodes.space, take(observations, ended), reset_infos or {})
+        reset = EndedBatch(BOX1, take(observations, ended), reset_infos or {})
         observations = copy_batch(observations)
         observations[ended] = start
     infos = episodes.infos(infos, ended, reset)
-    episodes.freeze_observations(observations, ended)
+    episodes.freeze_observations(observations)
     return observations, rewards, flags, truncated, infos
 
 
@@ -222,9 +222,9 @@ def test_own_keys_with_the_names_of_the_rule_survive_in_final_info_only():
 
     columns = {key: np.array([value]) for key, value in step.items()}
     reset_columns = {key: np.array([value]) for key, value in reset.items()}
-    by_mask = masked_step(
-        MaskEpisodes(BOX1, 1, True), np.array([[1.0]]), [True], columns, np.array([0.0]), reset_columns
-    )[4][0]
+    by_mask = masked_step(MaskEpisodes(1, True), np.array([[1.0]]), [True], columns, np.array([0.0]), reset_columns)[4][
+        0
+    ]
 
     for info in (by_row, by_mask):
         np.testing.assert_array_equal(info.pop("final_observation"), [1.0])
@@ -233,7 +233,7 @@ def test_own_keys_with_the_names_of_the_rule_survive_in_final_info_only():
 
 def test_a_native_column_named_like_the_terminal_observation_survives_in_final_info():
     columns = {"final_observation": np.array([5, 6])}
-    infos = masked_step(MaskEpisodes(BOX1, 2, True), np.array([[1.0], [2.0]]), [True, False], columns, np.zeros(1))[4]
+    infos = masked_step(MaskEpisodes(2, True), np.array([[1.0], [2.0]]), [True, False], columns, np.zeros(1))[4]
     np.testing.assert_array_equal(infos[0]["final_observation"], [1.0])
     assert infos[0]["final_info"] == {"final_observation": 5}
     assert infos[1] == {"final_observation": 6}
@@ -361,7 +361,7 @@ def test_a_row_freezes_again_in_the_next_episode():
 
 
 def test_nothing_computed_for_frozen_rows_of_a_batch_shows():
-    episodes = MaskEpisodes(BOX1, 3, autoreset=False)
+    episodes = MaskEpisodes(3, autoreset=False)
     k = {"k": np.arange(3)}
     first = masked_step(episodes, np.array([[1.0], [2.0], [3.0]]), [True, False, False], k)
     assert first[4] == [{"k": 0}, {"k": 1}, {"k": 2}]
@@ -385,7 +385,7 @@ def test_nothing_computed_for_frozen_rows_of_a_batch_shows():
 
 
 def test_what_a_step_returned_never_changes_afterwards():
-    episodes = MaskEpisodes(BOX1, 2, autoreset=False)
+    episodes = MaskEpisodes(2, autoreset=False)
     k = {"k": np.arange(2)}
     results = []
     for terminated in ([True, False], [False, False], [False, True], [False, False]):
@@ -398,7 +398,7 @@ def test_what_a_step_returned_never_changes_afterwards():
 
 
 def test_writing_into_a_result_does_not_change_what_frozen_rows_show():
-    episodes = MaskEpisodes(BOX1, 1, autoreset=False)
+    episodes = MaskEpisodes(1, autoreset=False)
     for _ in range(3):
         observations, rewards, terminated, truncated, _ = masked_step(episodes, np.full((1, 1), 5.0), [True], {})
         assert (observations[0, 0], terminated[0], truncated[0]) == (5.0, True, False)
@@ -406,7 +406,7 @@ def test_writing_into_a_result_does_not_change_what_frozen_rows_show():
 
 
 def test_with_autoreset_nothing_freezes():
-    episodes = MaskEpisodes(BOX1, 2, autoreset=True)
+    episodes = MaskEpisodes(2, autoreset=True)
     for _ in range(2):
         masked_step(episodes, np.ones((2, 1)), [True, False], {}, np.zeros(1))
         assert not episodes.frozen.any()
@@ -423,17 +423,31 @@ HELD_SPACES = [
 
 @pytest.mark.parametrize("space", HELD_SPACES, ids=repr)
 def test_held_rows_are_shown_whatever_was_computed(space):
+    def batch(*seeds: int) -> Any:
+        return concatenate(space, [draw_element(space, seed) for seed in seeds])
+
+    def shown_for(held: HeldRows, observations: Any, *frozen: bool) -> Any:
+        held.show(observations, np.array(frozen))
+        return observations
+
     held = HeldRows()
-    batch = concatenate(space, [draw_element(space, i) for i in range(3)])
-    held.show(batch, np.array([True, False, False]))  # nothing is held yet
-    held.hold(batch, np.array([], np.intp))
-    held.hold(batch, np.array([0, 2]))
-    later = concatenate(space, [draw_element(space, 10 + i) for i in range(3)])
-    held.show(later, np.array([True, False, True]))
-    np.testing.assert_equal(
-        later, concatenate(space, [draw_element(space, seed) for seed in (0, 11, 2)])
-    )
-    held.show(later, None)
-    untouched = allocate(space, 3)
-    held.show(untouched, np.array([False, False, False]))
-    np.testing.assert_equal(untouched, allocate(space, 3))
+    np.testing.assert_equal(shown_for(held, batch(0, 1, 2), False, False, False), batch(0, 1, 2))
+    first = shown_for(held, batch(3, 4, 5), True, False, False)
+    np.testing.assert_equal(first, batch(3, 4, 5))
+    np.testing.assert_equal(shown_for(held, batch(6, 7, 8), True, False, True), batch(3, 7, 8))
+    np.testing.assert_equal(shown_for(held, batch(9, 10, 11), True, False, True), batch(3, 10, 8))
+    np.testing.assert_equal(first, batch(3, 4, 5))
+    held.release()
+    np.testing.assert_equal(shown_for(held, batch(12, 13, 14), False, False, False), batch(12, 13, 14))
+    np.testing.assert_equal(shown_for(held, batch(15, 16, 17), False, True, False), batch(15, 16, 17))
+    np.testing.assert_equal(shown_for(held, batch(18, 19, 20), False, True, False), batch(18, 16, 20))
+
+
+@pytest.mark.parametrize("space", HELD_SPACES, ids=repr)
+def test_held_rows_do_not_change_with_the_batch_they_came_from(space):
+    batch = concatenate(space, [draw_element(space, 0)])
+    held = HeldRows()
+    held.show(batch, np.array([True]))
+    put(batch, np.array([0]), concatenate(space, [draw_element(space, 1)]))
+    held.show(batch, np.array([True]))
+    np.testing.assert_equal(batch, concatenate(space, [draw_element(space, 0)]))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spaces_catalogue import CATALOGUE, draw, each_fixed_space, each_space, samples, spaces
-from spaces_catalogue import same as same_types
 from spaces_catalogue import has_fixed_layout as expect_fixed_layout
+from spaces_catalogue import same as same_types
 
 from sekai.batching.layout import (
     allocate,
@@ -118,9 +120,7 @@ def test_concatenating_the_rows_of_the_pieces_gives_the_batch(case, sizes):
     batch = concatenate(space, items)
     pieces = split(space, batch, sizes)
     assert len(pieces) == len(sizes)
-    rows = [
-        row for piece, size in zip(pieces, sizes, strict=True) for row in iterate(space, piece, size)
-    ]
+    rows = [row for piece, size in zip(pieces, sizes, strict=True) for row in iterate(space, piece, size)]
     assert len(rows) == sum(sizes)
     assert same(concatenate(space, rows), batch)
 
@@ -217,7 +217,7 @@ def test_copy_row_gives_the_element_in_fresh_memory(space, data):
 def test_copies_of_a_batch_are_equal_and_fresh(case):
     space, items = case
     batch = concatenate(space, items)
-    for copied in (copy_batch(batch), own_batch(space, len(items), batch, "x")):
+    for copied in (copy_batch(batch), own_batch(batch)):
         assert same(copied, batch)
         assert not share_memory(copied, batch)
 
@@ -432,7 +432,9 @@ def test_zero_size_spaces(shape):
     batch = concatenate(space, elements(space, 2))
     assert batch["e"].shape == (2, *shape)
     assert batch_space(space, 2).contains(batch)
-    with pytest.raises(InvalidObservation, match=re.escape(f"expected an observation of shape {shape}, got shape (5,)")):
+    with pytest.raises(
+        InvalidObservation, match=re.escape(f"expected an observation of shape {shape}, got shape (5,)")
+    ):
         concatenate(space, [{"e": np.zeros(5), "x": np.zeros(1)}])
 
 
@@ -619,7 +621,7 @@ def test_as_batch_refuses_what_is_no_batch(space, value, message):
     with pytest.raises(ValueError, match=message):
         as_batch(space, 2, value, "x")
     with pytest.raises(InvalidObservation, match=message):
-        own_batch(space, 2, value, "x", InvalidObservation)
+        as_batch(space, 2, value, "x", InvalidObservation)
 
 
 @each_fixed_space
@@ -647,7 +649,6 @@ class Source:
     """Hands out arrays as an ``_observe()`` might, and remembers where in memory they were."""
 
     def __init__(self) -> None:
-        self.space = Box(-INF, INF, (2,), np.float64)
         self.state = np.ones((3, 2))
         self.address = address(self.state)
         self.kept: list[Any] = []
@@ -656,8 +657,22 @@ class Source:
         self.address = address(array)
         return array
 
+    def _keep(self, how: Callable[[np.ndarray[Any, Any]], Any]) -> np.ndarray[Any, Any]:
+        array = np.ones((3, 2))
+        self.kept.append(how(array))
+        return self._hand_out(array)
+
     def fresh(self):
         return self._hand_out(np.ones((3, 2)))
+
+    def in_a_dict(self):
+        return {"a": self._hand_out(np.ones((3, 2))), "b": self.state}
+
+    def in_a_tuple(self):
+        return (self.state, self._hand_out(np.ones((3, 2))))
+
+    def nested(self):
+        return {"b": {"c": self.state}, "a": ({"x": self._hand_out(np.ones((3, 2)))},)}
 
     def attribute(self):
         return self.state
@@ -669,24 +684,16 @@ class Source:
         return self.state[::-1]
 
     def fresh_with_a_view_kept(self):
-        array = np.ones((3, 2))
-        self.kept.append(array[0])
-        return self._hand_out(array)
+        return self._keep(lambda array: array[0])
 
     def listed(self):
-        array = np.ones((3, 2))
-        self.kept.append(array)
-        return self._hand_out(array)
+        return self._keep(lambda array: [array])
 
     def closure(self):
-        array = np.ones((3, 2))
-        self.kept.append(lambda: array)
-        return self._hand_out(array)
+        return self._keep(lambda array: lambda: array)
 
     def exported(self):
-        array = np.ones((3, 2))
-        self.kept.append(memoryview(array))
-        return self._hand_out(array)
+        return self._keep(memoryview)
 
     def read_only(self):
         array = np.ones((3, 2))
@@ -696,11 +703,31 @@ class Source:
     def not_owning(self):
         return self._hand_out(np.frombuffer(bytearray(np.ones((3, 2)).tobytes())).reshape(3, 2))
 
+    def attribute_in_a_fresh_dict(self):
+        return {"a": self.state}
 
-def test_own_batch_takes_over_an_array_that_nobody_else_refers_to():
+    def fresh_in_a_dict_that_is_kept(self):
+        self.kept.append({"a": self._hand_out(np.ones((3, 2)))})
+        return self.kept[-1]
+
+    def fresh_in_a_tuple_that_is_kept(self):
+        self.kept.append((self._hand_out(np.ones((3, 2))),))
+        return {"t": self.kept[-1]}
+
+    def twice_in_one_dict(self):
+        array = self._hand_out(np.ones((3, 2)))
+        return {"a": array, "b": array}
+
+    def kept_and_in_a_tuple(self):
+        return (self._keep(lambda array: array),)
+
+
+@pytest.mark.parametrize("how", ["fresh", "in_a_dict", "in_a_tuple", "nested"])
+def test_own_batch_takes_over_an_array_that_nobody_else_refers_to(how):
     source = Source()
-    owned = own_batch(source.space, 3, source.fresh(), "x")
-    assert address(owned) == source.address
+    owned = arrays_of(own_batch(getattr(source, how)()))
+    assert source.address in map(address, owned)
+    assert not share_memory(owned, source.state)
 
 
 @pytest.mark.parametrize(
@@ -715,26 +742,35 @@ def test_own_batch_takes_over_an_array_that_nobody_else_refers_to():
         "exported",
         "read_only",
         "not_owning",
+        "attribute_in_a_fresh_dict",
+        "fresh_in_a_dict_that_is_kept",
+        "fresh_in_a_tuple_that_is_kept",
+        "twice_in_one_dict",
+        "kept_and_in_a_tuple",
     ],
 )
 def test_own_batch_copies_an_array_that_something_else_may_write_to(how):
     source = Source()
-    owned = own_batch(source.space, 3, getattr(source, how)(), "x")
-    start, stop = address(owned), address(owned) + owned.nbytes
-    assert not start <= source.address < stop
-    assert owned.flags.writeable and owned.flags.owndata
-    np.testing.assert_array_equal(owned, np.ones((3, 2)))
+    owned = arrays_of(own_batch(getattr(source, how)()))
+    for array in owned:
+        assert not address(array) <= source.address < address(array) + array.nbytes
+        assert array.flags.writeable and array.flags.owndata
+        np.testing.assert_array_equal(array, np.ones((3, 2)))
+    for array, other in itertools.combinations(owned, 2):
+        assert not np.shares_memory(array, other)
 
 
 def test_own_batch_copies_an_array_that_the_caller_still_holds():
-    source = Source()
-    held = source.fresh()
-    assert not np.shares_memory(own_batch(source.space, 3, held, "x"), held)
+    held = Source().fresh()
+    assert not np.shares_memory(own_batch(held), held)
+    contained = Source().in_a_dict()
+    assert not share_memory(own_batch(contained), contained)
 
 
-def test_own_batch_copies_the_arrays_of_containers():
-    space = Dict(a=Box(0, 1, (2,)), b=Tuple([Discrete(2)]))
-    state = concatenate(space, elements(space, 3))
-    owned = own_batch(space, 3, {"a": state["a"], "b": state["b"]}, "x")
+@each_space
+def test_own_batch_of_what_as_batch_has_just_checked(space):
+    """As the native backend calls it: never an array of the simulation."""
+    state = concatenate(space, elements(space, 2))
+    owned = own_batch(as_batch(space, 2, state))
     assert same(owned, state)
     assert not share_memory(owned, state)

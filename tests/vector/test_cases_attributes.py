@@ -332,6 +332,10 @@ def test_10_7_a_list_of_num_envs_is_stored_as_one_array():
         ("small", [300, 1, 2, 3]),
         ("small", [-129, 1, 2, 3]),
         ("small", 300),
+        ("small", [0.25, -0.25, 0, 0]),
+        ("small", [1e30, 0, 0, 0]),
+        ("single", [1e300, 0, 0, 0]),
+        ("count", [2**63, 0, 0, 0]),
         ("names", ["longer", "b", "c", "d"]),
         ("scalar", ["a", 1, None, 2.5]),
         ("scalar", [[1], [1, 2], [], [3]]),
@@ -347,6 +351,13 @@ def test_10_7_no_value_changes_on_its_way_into_a_native_attribute(name, values):
         for got, each in zip(v.get_attr(name), expected, strict=True):
             assert got == each
             assert isinstance(got, str) == isinstance(each, str)
+
+
+def test_10_7_a_nan_survives_in_an_attribute_of_integers():
+    with Schedules() as v:
+        v.set_attr("count", [np.nan, 1, 2, 3])
+        assert np.isnan(v.count[0])
+        assert v.count[1:].tolist() == [1, 2, 3]
 
 
 def test_10_7_flags_stay_flags():

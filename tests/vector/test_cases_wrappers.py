@@ -367,6 +367,18 @@ def test_8_1_a_transform_that_fails_as_an_episode_ends_shows_nothing_of_an_earli
         assert v.step(Z(v)).observations.tolist() == [[50.0], [30.0]]
 
 
+@everywhere
+def test_8_1_a_reset_past_the_wrapper_releases_its_frozen_rows(backend):
+    first = T(1)
+    with VecTransformObservation(scripted(backend, first, T(9), autoreset=False), lambda obs: obs * 10) as v:
+        v.reset()
+        v.step(Z(v))
+        v.step(Z(v))
+        v.unwrapped.reset()
+        first[:] = T(5)  # the script of the next episode
+        assert [v.step(Z(v)).observations.tolist() for _ in range(2)] == [[[10.0], [10.0]], [[20.0], [20.0]]]
+
+
 # -- 8.4 ---------------------------------------------------------------------------------------------------
 
 

@@ -191,7 +191,7 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         if frozen is not None:
             if self._held is None:
                 self._held = HeldRows()
-            self._held.show(observations, self.venv.frozen)
+            self._held.show(observations, frozen, self.venv.frozen)
         self._transform_finals(result.infos)
         return VecStepResult(observations, result.rewards, result.terminated, result.truncated, result.infos)
 
