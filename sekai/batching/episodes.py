@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
+from sekai.batching.info_list import InfoList
 from sekai.batching.infos import (
     FINAL_INFO,
     FINAL_OBSERVATION,
     RESET_INFO,
-    InfoList,
     column_item,
     snapshot_info,
     snapshot_value,
@@ -150,7 +150,7 @@ class MaskEpisodes:
     def infos(self, columns: dict[str, NDArray[Any]], ended: NDArray[np.intp], rows: EndedBatch | None) -> InfoList:
         """The infos of a step: empty for frozen rows, and with the keys of the rule for rows that were reset."""
         absent = self._frozen_before if self._frozen_before.any() else None
-        return InfoList(self.num_envs, columns, done=ended, ended=rows, absent=absent)
+        return InfoList.of_columns(self.num_envs, columns, done=ended, ended=rows, absent=absent)
 
     def freeze_observations(self, observations: Any) -> None:
         """Show frozen rows their final observation, in place."""
@@ -168,6 +168,9 @@ class EndedBatch:
         self.space = space
         self.observations = observations
         self.reset_columns = reset_columns
+
+    def __reduce__(self) -> Any:  # for the pickle protocols that know no slots
+        return EndedBatch, (self.space, self.observations, self.reset_columns)
 
     def apply(self, info: InfoDict, position: int) -> InfoDict:
         """The info of the ``position``-th ended row."""

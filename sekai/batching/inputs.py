@@ -87,7 +87,7 @@ def merge_seeds(seed: Any, n: int, rng: Callable[[], np.random.Generator]) -> np
         # Each entry comes with its length, so that no two lists give the same words.
         count = max(1, -(-value.bit_length() // 32))
         words += [count, *((value >> (32 * word)) & 0xFFFFFFFF for word in range(count))]
-    return np.random.SeedSequence(words)
+    return np.random.SeedSequence(words, spawn_key=(n,))  # the key tells a list from an integer of its words
 
 
 def spread_options(options: Any, n: int) -> list[OptionsType]:

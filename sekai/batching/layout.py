@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sekai.batching.infos import snapshot_value
 from sekai.errors import InvalidObservation
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Sequence, Space, Tuple
+from sekai.spaces.sequence import stack_features, unstack_features
 
 
 class _Array(NamedTuple):
@@ -105,7 +106,9 @@ def batch_space(space: Space[Any], n: int) -> Space[Any]:
         return Tuple([batch_space(part, n) for part in space])
     from copy import deepcopy
 
-    return Tuple([deepcopy(space) for _ in range(n)])
+    batched = Tuple([deepcopy(space) for _ in range(n)])
+    batched.seed()  # else all copies would draw the same
+    return batched
 
 
 # -- writing -----------------------------------------------------------------------------------------------
@@ -157,10 +160,12 @@ def copy_row(space: Space[Any], value: Any, row: int = 0) -> Any:
     if _is_array(space):
         element = _element(space, value, row)
         return element[()] if element.ndim == 0 else element.copy()
-    if isinstance(space, Sequence) and not space.stack:
-        if not isinstance(value, (tuple, list)):
-            raise InvalidObservation(f"sub-env {row}: expected a sequence of {space!r}, got {value!r}")
-        return tuple(copy_row(space.feature_space, item, row) for item in value)
+    if isinstance(space, Sequence):
+        features = unstack_features(space.feature_space, value) if space.stack else value
+        if not isinstance(features, (tuple, list)):
+            raise InvalidObservation(f"sub-env {row}: expected a sequence of {space!r}, got {_describe(value)}")
+        copied = tuple(copy_row(space.feature_space, feature, row) for feature in features)
+        return stack_features(space.feature_space, copied) if space.stack else copied
     return snapshot_value(value)
 
 
@@ -204,6 +209,8 @@ def _cast(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
     """The array in another dtype of the same kind; None where the kinds differ or an integer does not fit."""
     if array.dtype == dtype:
         return array
+    if array.size == 0 and array.dtype == np.float64:  # what an empty list becomes
+        return array.astype(dtype)
     if array.dtype.kind in "iu" and dtype.kind in "iu":
         cast = array.astype(dtype)
         return cast if np.array_equal(cast, array) else None
@@ -270,17 +277,23 @@ def own_batch(batch: Any) -> Any:
     Call it on what a function has just returned: ``own_batch(compute())``. An array that nothing but the call refers
     to is taken over; any other is copied.
     """
-    return _own(batch, sys.getrefcount(batch) <= _SOLE_ARGUMENT)
+    sole = sys.getrefcount(batch) <= _SOLE_ARGUMENT  # asked before the next call refers to it as well
+    return _own(batch, sole)
 
 
 def _own(part: Any, sole: bool) -> Any:
     if isinstance(part, np.ndarray):
         return part if sole and part.flags.owndata and part.flags.writeable else part.copy()
     if isinstance(part, dict):
-        return {key: _own(part[key], sole and sys.getrefcount(part[key]) <= _SOLE_ITEM) for key in part}
+        return {key: _own_item(part, key, sole) for key in part}
     if isinstance(part, tuple):
-        return tuple(_own(part[i], sole and sys.getrefcount(part[i]) <= _SOLE_ITEM) for i in range(len(part)))
+        return tuple(_own_item(part, i, sole) for i in range(len(part)))
     return snapshot_value(part)
+
+
+def _own_item(container: Any, key: Any, sole: bool) -> Any:
+    sole = sole and sys.getrefcount(container[key]) <= _SOLE_ITEM
+    return _own(container[key], sole)
 
 
 def _count_of_argument(argument: Any) -> int:
@@ -315,10 +328,19 @@ def iterate(space: Space[Any], batch: Any, n: int | None = None) -> Iterator[Any
         return iter(batch)
     if not fields:
         return iter([_container(space, {})] * (n or 0))
+    n = _length(batch) if n is None else n
     columns = [iterate(part, batch[key], n) for key, part in fields.items()]
     if isinstance(space, Tuple):
         return zip(*columns, strict=True)
     return (dict(zip(fields, parts, strict=True)) for parts in zip(*columns, strict=True))
+
+
+def _length(batch: Any) -> int | None:
+    """The number of elements of a batch; None where it has no part that could tell."""
+    if isinstance(batch, (np.ndarray, list)):
+        return len(batch)
+    parts = batch.values() if isinstance(batch, dict) else batch
+    return next((length for length in map(_length, parts) if length is not None), None)
 
 
 def split(space: Space[Any], batch: Any, sizes: SequenceOf[int]) -> list[Any]:

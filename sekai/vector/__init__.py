@@ -1,6 +1,6 @@
 """Vector environments: the contract, the backends and the wrappers."""
 
-from sekai.batching.infos import InfoList, stack_infos
+from sekai.batching.info_list import InfoList, stack_infos
 from sekai.results import VecResetResult, VecStepResult
 from sekai.vector.aio import AsyncVecEnv
 from sekai.vector.attributes import shared

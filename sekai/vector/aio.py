@@ -113,7 +113,10 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
                 super().close()
             finally:
                 if self._loop is not None and not self._loop.is_closed():
-                    self._loop.close()
+                    # In a thread, since this one may be inside a loop of the caller's.
+                    thread = threading.Thread(target=_wind_up, args=(self._loop,))
+                    thread.start()
+                    thread.join()
 
     async def _step(self, actions: Any) -> VecStepResult[Any]:
         row_actions = self._step_inputs(actions)
@@ -173,9 +176,26 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
                 # Ctrl-C ends the loop, not the task. Let the sub-envs wind up, however often it is pressed.
                 while not task.done():
                     task.cancel()
-                    with suppress(KeyboardInterrupt):
+                    with suppress(KeyboardInterrupt, SystemExit):
                         self._loop.run_until_complete(asyncio.wait([task]))
                 raise
+
+
+def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+    """Let what sub-envs have left running on a loop end, then close it."""
+    import asyncio
+
+    async def cancel_all() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await loop.shutdown_asyncgens()
+
+    try:
+        loop.run_until_complete(cancel_all())
+    finally:
+        loop.close()
 
 
 async def _gather(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:

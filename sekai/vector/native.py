@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from sekai.batching import inputs, layout
 from sekai.batching.episodes import EndedBatch, MaskEpisodes
-from sekai.batching.infos import ELAPSED_STEPS, InfoList, snapshot_columns
+from sekai.batching.info_list import InfoList
+from sekai.batching.infos import ELAPSED_STEPS, snapshot_columns
 from sekai.errors import InvalidObservation
 from sekai.results import VecResetResult, VecStepResult
 from sekai.seeding import np_random
@@ -108,7 +109,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Advance every sub-env.
 
         Args:
-            actions: The batch of actions, in the dtypes of the action space; not to be written to.
+            actions: The batch of actions, in the dtypes of the action space. It may be the caller's own memory: do
+                not write to it, and copy what is to be kept.
 
         Returns:
             ``(rewards, terminated, truncated, infos)``: three arrays (num_envs,), and info arrays with a leading
@@ -155,7 +157,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         columns = self._restart(everyone, every_options)
         observations = self._observations()
         self._has_reset = True
-        return VecResetResult(observations, InfoList(self.num_envs, columns))
+        return VecResetResult(observations, InfoList.of_columns(self.num_envs, columns))
 
     def close(self) -> None:
         """Mark the environment as closed; closing again does nothing."""
@@ -206,10 +208,12 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         )
 
     def _column(self, values: Any, dtype: Any, where: str) -> NDArray[Any]:
-        column = np.array(values, dtype=dtype)
+        column = np.asarray(values)
         if column.shape != (self.num_envs,):
             raise ValueError(f"{where}: expected shape ({self.num_envs},) (num_envs), got {column.shape}")
-        return column
+        if column.dtype.kind not in "biuf":
+            raise TypeError(f"{where}: expected numbers, got dtype {column.dtype}")
+        return column.astype(dtype)
 
     def _observations(self) -> Any:
         """A snapshot of the batch of observations."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from sekai.results import ResetResult, StepResult, VecResetResult, VecStepResult
 from sekai.spaces import Space
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
+
+_ResultT = TypeVar("_ResultT", StepResult[Any], ResetResult[Any])
 
 EnvFn = Callable[[], Env[Any, Any]]
 
@@ -54,7 +56,7 @@ class EnvRow:
     def reset(self, seed: SeedType, options: OptionsType) -> ResetResult[Any]:
         """Reset the sub-env."""
         self._has_reset = False
-        result = self.env.reset(seed=seed, options=options)
+        result = self._expect(ResetResult, self.env.reset(seed=seed, options=options))
         self._has_reset = True
         self._episode.begin()
         return result
@@ -62,7 +64,7 @@ class EnvRow:
     async def async_reset(self, seed: SeedType, options: OptionsType) -> ResetResult[Any]:
         """As ``reset()``, through the sub-env's ``async_reset()``."""
         self._has_reset = False
-        result = await self.env.async_reset(seed=seed, options=options)
+        result = self._expect(ResetResult, await self.env.async_reset(seed=seed, options=options))
         self._has_reset = True
         self._episode.begin()
         return result
@@ -72,11 +74,13 @@ class EnvRow:
         if self._stands_still():
             return self._episode.repeat()
         result = self.env.step(action)
+        if result.__class__ is not StepResult:
+            self._expect(StepResult, result)
         if not (result.terminated or result.truncated):
             return result
         self._has_reset = False  # until what an end asks for is through
         if self._episode.end(result):
-            restart = self.env.reset(options=self._restart_options())
+            restart = self._expect(ResetResult, self.env.reset(options=self._restart_options()))
             self._episode.restart(restart.observation, restart.info)
         self._has_reset = True
         return self._episode.outcome
@@ -85,12 +89,12 @@ class EnvRow:
         """As ``step()``, through the sub-env's ``async_step()`` and ``async_reset()``."""
         if self._stands_still():
             return self._episode.repeat()
-        result = await self.env.async_step(action)
+        result = self._expect(StepResult, await self.env.async_step(action))
         if not (result.terminated or result.truncated):
             return result
         self._has_reset = False  # until what an end asks for is through
         if self._episode.end(result):
-            restart = await self.env.async_reset(options=self._restart_options())
+            restart = self._expect(ResetResult, await self.env.async_reset(options=self._restart_options()))
             self._episode.restart(restart.observation, restart.info)
         self._has_reset = True
         return self._episode.outcome
@@ -109,6 +113,11 @@ class EnvRow:
         if not self._has_reset:
             raise ResetRequired(f"sub-env {self.index}: no reset has worked since its last episode; call reset()")
         return self._episode.frozen
+
+    def _expect(self, kind: type[_ResultT], result: Any) -> _ResultT:
+        if not isinstance(result, kind):
+            raise TypeError(f"sub-env {self.index}: expected {self.env} to return a {kind.__name__}, got {result!r}")
+        return result
 
     def _restart_options(self) -> OptionsType:
         return inputs.autoreset_option(self._autoreset_options, self.index)

@@ -1,4 +1,4 @@
-"""What finished sub-envs look like: one set of episodes goes through both forms of the rule, then its single clauses."""
+"""What finished sub-envs look like: the same episodes through both forms of the rule, then its single clauses."""
 
 from __future__ import annotations
 
@@ -426,28 +426,53 @@ def test_held_rows_are_shown_whatever_was_computed(space):
     def batch(*seeds: int) -> Any:
         return concatenate(space, [draw_element(space, seed) for seed in seeds])
 
-    def shown_for(held: HeldRows, observations: Any, *frozen: bool) -> Any:
-        held.show(observations, np.array(frozen))
+    nobody, first_row, outer_rows = (np.array(mask, bool) for mask in ([0, 0, 0], [1, 0, 0], [1, 0, 1]))
+    held = HeldRows()
+
+    def shown_for(observations: Any, before: Any, now: Any) -> Any:
+        held.show(observations, before, now)
         return observations
 
-    held = HeldRows()
-    np.testing.assert_equal(shown_for(held, batch(0, 1, 2), False, False, False), batch(0, 1, 2))
-    first = shown_for(held, batch(3, 4, 5), True, False, False)
+    np.testing.assert_equal(shown_for(batch(0, 1, 2), nobody, nobody), batch(0, 1, 2))
+    first = shown_for(batch(3, 4, 5), nobody, first_row)
     np.testing.assert_equal(first, batch(3, 4, 5))
-    np.testing.assert_equal(shown_for(held, batch(6, 7, 8), True, False, True), batch(3, 7, 8))
-    np.testing.assert_equal(shown_for(held, batch(9, 10, 11), True, False, True), batch(3, 10, 8))
+    np.testing.assert_equal(shown_for(batch(6, 7, 8), first_row, outer_rows), batch(3, 7, 8))
+    np.testing.assert_equal(shown_for(batch(9, 10, 11), outer_rows, outer_rows), batch(3, 10, 8))
     np.testing.assert_equal(first, batch(3, 4, 5))
     held.release()
-    np.testing.assert_equal(shown_for(held, batch(12, 13, 14), False, False, False), batch(12, 13, 14))
-    np.testing.assert_equal(shown_for(held, batch(15, 16, 17), False, True, False), batch(15, 16, 17))
-    np.testing.assert_equal(shown_for(held, batch(18, 19, 20), False, True, False), batch(18, 16, 20))
+    np.testing.assert_equal(shown_for(batch(12, 13, 14), nobody, nobody), batch(12, 13, 14))
+    np.testing.assert_equal(shown_for(batch(15, 16, 17), nobody, first_row), batch(15, 16, 17))
+    np.testing.assert_equal(shown_for(batch(18, 19, 20), first_row, first_row), batch(15, 19, 20))
+
+
+def test_a_row_that_froze_unseen_shows_what_comes_first_and_is_held_from_then_on():
+    held = HeldRows()
+    one, both = np.array([True, False]), np.array([True, True])
+    held.show(np.array([[1.0], [1.0]]), np.array([False, False]), one)
+    for value in (2.0, 3.0):
+        observations = np.full((2, 1), value)
+        held.show(observations, both, both)
+        np.testing.assert_array_equal(observations, [[1.0], [2.0]])
+
+
+def test_a_row_that_began_a_new_episode_meanwhile_shows_it():
+    """A reset that went past the holder: the row ends again in the very next step."""
+    held = HeldRows()
+    nobody, everybody = np.array([False]), np.array([True])
+    held.show(np.array([[1.0]]), nobody, everybody)
+    again = np.array([[2.0]])
+    held.show(again, nobody, everybody)
+    np.testing.assert_array_equal(again, [[2.0]])
+    later = np.array([[3.0]])
+    held.show(later, everybody, everybody)
+    np.testing.assert_array_equal(later, [[2.0]])
 
 
 @pytest.mark.parametrize("space", HELD_SPACES, ids=repr)
 def test_held_rows_do_not_change_with_the_batch_they_came_from(space):
     batch = concatenate(space, [draw_element(space, 0)])
     held = HeldRows()
-    held.show(batch, np.array([True]))
+    held.show(batch, np.array([False]), np.array([True]))
     put(batch, np.array([0]), concatenate(space, [draw_element(space, 1)]))
-    held.show(batch, np.array([True]))
+    held.show(batch, np.array([True]), np.array([True]))
     np.testing.assert_equal(batch, concatenate(space, [draw_element(space, 0)]))

@@ -22,13 +22,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sekai.batching.episodes import EndedBatch
+from sekai.batching.info_list import InfoList, stack_infos
 from sekai.batching.infos import (
-    InfoList,
     column_item,
     snapshot_columns,
     snapshot_info,
     snapshot_value,
-    stack_infos,
 )
 from sekai.spaces import Box, Dict, Discrete
 
@@ -87,15 +86,15 @@ PLAIN = [{"n": 1, "f": 0.5, "s": "a"}, {"n": 2, "f": 1.5, "s": "bb"}, {"n": 3, "
 
 
 def of_columns():
-    return InfoList(3, COLUMNS), copy.deepcopy(PLAIN)
+    return InfoList.of_columns(3, COLUMNS), copy.deepcopy(PLAIN)
 
 
 def of_nothing():
-    return InfoList(3), [{}, {}, {}]
+    return InfoList.of_columns(3), [{}, {}, {}]
 
 
 def of_no_rows():
-    return InfoList(0, {"n": np.array([])}), []
+    return InfoList.of_columns(0, {"n": np.array([])}), []
 
 
 def with_ended():
@@ -104,11 +103,15 @@ def with_ended():
     for row, observation, start in ((0, np.int64(7), 5), (2, np.int64(8), 6)):
         step = dict(plain[row])
         plain[row] |= {"final_observation": observation, "final_info": step, "reset_info": {"start": start}}
-    return InfoList(3, COLUMNS, done=rows(0, 2), ended=final), plain
+    return InfoList.of_columns(3, COLUMNS, done=rows(0, 2), ended=final), plain
 
 
 def with_absent():
-    return InfoList(3, COLUMNS, absent=np.array([False, True, False])), [PLAIN[0].copy(), {}, PLAIN[2].copy()]
+    return InfoList.of_columns(3, COLUMNS, absent=np.array([False, True, False])), [
+        PLAIN[0].copy(),
+        {},
+        PLAIN[2].copy(),
+    ]
 
 
 def with_items():
@@ -346,7 +349,7 @@ def test_two_of_them_work_together(make, other, operation):
 
 def test_comparisons_of_two_lists_of_the_same_beginning():
     def infos(n):
-        return InfoList(n, {"a": np.arange(n)})
+        return InfoList.of_columns(n, {"a": np.arange(n)})
 
     assert infos(2) < infos(3)
     assert infos(2) <= infos(2)
@@ -415,7 +418,7 @@ def test_an_iterator_sees_what_is_appended_meanwhile():
 
 
 def test_rows_do_not_share_a_dict():
-    infos = InfoList(2)
+    infos = InfoList.of_columns(2)
     infos[0]["a"] = 1
     assert infos == [{"a": 1}, {}]
 
@@ -447,10 +450,10 @@ def test_values_of_a_dict_are_plain_python_where_python_has_the_type():
         "str": np.array(["abc"]),
         "bytes": np.array([b"abc"]),
     }
-    info = InfoList(1, columns)[0]
+    info = InfoList.of_columns(1, columns)[0]
     assert info == {"bool": True, "int": 3, "float": 0.5, "complex": 1j, "str": "abc", "bytes": b"abc"}
     assert [type(value) for value in info.values()] == [bool, int, float, complex, str, bytes]
-    assert type(InfoList(1, {"time": np.array(["2020-01-01"], "M8[D]")})[0]["time"]) is np.datetime64
+    assert type(InfoList.of_columns(1, {"time": np.array(["2020-01-01"], "M8[D]")})[0]["time"]) is np.datetime64
 
 
 @pytest.mark.parametrize(
@@ -467,7 +470,7 @@ def test_values_of_a_dict_are_plain_python_where_python_has_the_type():
 )
 def test_writing_into_a_value_of_a_dict_leaves_the_columns_alone(column, write):
     kept = copy.deepcopy(column)
-    infos = InfoList(2, {"v": column})
+    infos = InfoList.of_columns(2, {"v": column})
     write(infos[0]["v"])
     np.testing.assert_equal(infos.columns["v"].tolist(), kept.tolist())
 
@@ -476,7 +479,9 @@ def test_writing_into_a_value_of_a_dict_leaves_the_columns_alone(column, write):
 
 
 def test_columns_and_done_are_there_without_any_dict():
-    infos = InfoList(3, {"n": unread([1, 2, 3])}, done=rows(0, 2), ended=NeverApplied({"reset_info": {"a": 1}}))
+    infos = InfoList.of_columns(
+        3, {"n": unread([1, 2, 3])}, done=rows(0, 2), ended=NeverApplied({"reset_info": {"a": 1}})
+    )
     np.testing.assert_array_equal(np.asarray(infos.columns["n"]), [1, 2, 3])
     assert infos.done.tolist() == [0, 2]
     assert len(infos) == 3 and bool(infos)
@@ -501,7 +506,7 @@ def test_final_gives_the_values_of_the_ended_rows_in_order():
 
 
 def test_final_without_autoreset_has_no_keys_of_the_rule():
-    infos = InfoList(2, {"n": np.array([1, 2])}, done=rows(1))
+    infos = InfoList.of_columns(2, {"n": np.array([1, 2])}, done=rows(1))
     assert not infos.has_final_observations
     np.testing.assert_array_equal(infos.final("n"), [2])
     for key in ("final_observation", "final_info", "reset_info", "nope"):
@@ -510,14 +515,14 @@ def test_final_without_autoreset_has_no_keys_of_the_rule():
 
 
 def test_final_of_a_key_that_not_every_ended_row_has_names_the_key():
-    infos = InfoList(3, done=rows(0, 2))
+    infos = InfoList.of_columns(3, done=rows(0, 2))
     infos.set_items("episode", [0], ["zeroth"])
     with pytest.raises(KeyError, match="episode"):
         infos.final("episode")
 
 
 def test_items_set_over_a_column_count_in_final_as_in_the_dicts():
-    infos = InfoList(3, {"n": np.array([1, 2, 3])}, done=rows(0, 2))
+    infos = InfoList.of_columns(3, {"n": np.array([1, 2, 3])}, done=rows(0, 2))
     infos.set_items("n", [0], [99])
     assert list(infos.final("n")) == [99, 3]
     assert [infos[row]["n"] for row in (0, 2)] == [99, 3]
@@ -565,6 +570,17 @@ def test_dicts_that_were_read_are_known_and_keep_their_final_observations():
     assert infos[0]["final_observation"] == 3
 
 
+def test_each_ended_row_gets_its_own_terminal_observation():
+    final = EndedBatch(Discrete(9), np.array([5, 6, 7]), {"r": np.array([8, 9, 10])})
+    infos = InfoList.of_columns(7, done=rows(1, 4, 5), ended=final)
+    expected = {1: (5, 8), 4: (6, 9), 5: (7, 10)}
+    for row in (5, 0, 1, 6, 4, 3, 2):
+        info = infos[row]
+        assert (row in expected) == bool(info)
+        if info:
+            assert (info["final_observation"], info["reset_info"]["r"]) == expected[row]
+
+
 def test_replacing_twice_keeps_the_last():
     infos, _ = with_ended()
     for value in (3, 4):
@@ -583,7 +599,7 @@ def test_absent_rows_are_empty_and_can_be_written_to():
 
 def test_columns_of_the_caller_may_get_new_keys_afterwards():
     columns = {"n": np.array([1])}
-    infos = InfoList(1, columns)
+    infos = InfoList.of_columns(1, columns)
     columns["late"] = np.array([2])
     assert infos[0] == {"n": 1}
 
@@ -707,7 +723,7 @@ def test_stack_infos_of_plain_dicts():
 
 def test_stack_infos_of_nothing():
     assert stack_infos([]) == {}
-    assert stack_infos(InfoList(0, {"a": np.array([])})) == {}
+    assert stack_infos(InfoList.of_columns(0, {"a": np.array([])})) == {}
     assert stack_infos([{}, {"a": 1}]) == {}
 
 
@@ -785,7 +801,7 @@ def test_stacked_arrays_are_fresh():
     stacked = stack_infos([{"v": array}])
     stacked["v"][0, 0] = 5
     assert not array.any()
-    infos = InfoList(2, {"n": np.array([1, 2])})
+    infos = InfoList.of_columns(2, {"n": np.array([1, 2])})
     stack_infos(infos)["n"][0] = 99
     assert infos.columns["n"].tolist() == [1, 2]
     assert infos[0] == {"n": 1}
@@ -793,7 +809,9 @@ def test_stacked_arrays_are_fresh():
 
 @pytest.mark.parametrize("done", [rows(), rows(1), rows(0, 2)])
 def test_stacking_columns_builds_no_dict(done):
-    infos = InfoList(3, {"n": unread([1, 2, 3]), "v": unread(np.zeros((3, 2)))}, done=done, ended=NeverApplied({}))
+    infos = InfoList.of_columns(
+        3, {"n": unread([1, 2, 3]), "v": unread(np.zeros((3, 2)))}, done=done, ended=NeverApplied({})
+    )
     infos.set_items("episode", done.tolist(), ["x"] * len(done))
     stacked = stack_infos(infos)
     assert stacked.keys() == {"n", "v"}
@@ -801,12 +819,12 @@ def test_stacking_columns_builds_no_dict(done):
 
 
 def test_stacking_columns_builds_no_dict_when_all_rows_end_without_autoreset():
-    infos = InfoList(2, {"n": unread([1, 2])}, done=rows(0, 1))
+    infos = InfoList.of_columns(2, {"n": unread([1, 2])}, done=rows(0, 1))
     np.testing.assert_array_equal(np.asarray(stack_infos(infos)["n"]), [1, 2])
 
 
 def test_stacking_with_frozen_rows_builds_no_dict():
-    assert stack_infos(InfoList(2, {"n": unread([1, 2])}, absent=np.array([True, False]))) == {}
+    assert stack_infos(InfoList.of_columns(2, {"n": unread([1, 2])}, absent=np.array([True, False]))) == {}
 
 
 NAN = float("nan")
@@ -843,7 +861,7 @@ def written_infos(draw: st.DrawFn) -> Callable[[], InfoList]:
         if absent is not None:
             done = np.array([i for i in done if not absent[i]], dtype=np.intp)
     columns = {name: COLUMN_VALUES[kind](n) for name, kind in kinds.items()}
-    infos = InfoList(n, columns, done=done, ended=ended, absent=absent)
+    infos = InfoList.of_columns(n, columns, done=done, ended=ended, absent=absent)
     written = key | st.just("episode")
     for _ in range(draw(st.integers(0, 2))):
         given_rows = draw(st.sampled_from([list(range(n)), done.tolist()]) | st.lists(row, unique=True))
@@ -888,14 +906,14 @@ def test_the_dtype_of_a_stack_does_not_depend_on_who_read_what(kind):
     column = COLUMN_VALUES[kind](3)
     final = EndedBatch(BOX1, np.ones((3, 1)), {})
     lists = [
-        InfoList(3, {"v": column}),
-        InfoList(3, {"v": column}, done=rows(0, 1, 2), ended=final),
-        InfoList(3, {"v": column}),
-        [info.copy() for info in InfoList(3, {"v": column})],
+        InfoList.of_columns(3, {"v": column}),
+        InfoList.of_columns(3, {"v": column}, done=rows(0, 1, 2), ended=final),
+        InfoList.of_columns(3, {"v": column}),
     ]
     list(lists[2])
     first, *others = [stack_infos(infos)["v"].dtype for infos in lists]
-    assert others == [first] * 3
+    assert others == [first] * 2
+    assert first == column.dtype or column.dtype == object
 
 
 @pytest.mark.parametrize(
@@ -914,7 +932,7 @@ def test_the_dtype_of_a_stack_does_not_depend_on_who_read_what(kind):
     ids=repr,
 )
 def test_a_value_written_into_a_dict_is_stacked(column, value):
-    infos = InfoList(2, {"v": column})
+    infos = InfoList.of_columns(2, {"v": column})
     infos[0]["v"] = value
     got, expected = stacks_of(infos)
     assert got["v"].dtype == expected["v"].dtype
@@ -922,24 +940,26 @@ def test_a_value_written_into_a_dict_is_stacked(column, value):
 
 
 def test_items_set_over_a_column_are_stacked():
-    infos = InfoList(2, {"n": np.array([1, 2])})
+    infos = InfoList.of_columns(2, {"n": np.array([1, 2])})
     infos.set_items("n", [0], [99])
     np.testing.assert_array_equal(stack_infos(infos)["n"], [99, 2])
 
 
 def test_items_set_for_all_rows_are_stacked():
-    infos = InfoList(2, {"n": np.array([1, 2])})
+    infos = InfoList.of_columns(2, {"n": np.array([1, 2])})
     infos.set_items("k", [0, 1], [3, 4])
     np.testing.assert_array_equal(stack_infos(infos)["k"], [3, 4])
 
 
 def test_a_column_named_like_a_key_of_the_rule_is_stacked_as_the_dicts_show_it():
-    infos = InfoList(2, {"reset_info": np.array([1, 2])}, done=rows(0), ended=EndedBatch(BOX1, np.ones((1, 1)), {}))
+    infos = InfoList.of_columns(
+        2, {"reset_info": np.array([1, 2])}, done=rows(0), ended=EndedBatch(BOX1, np.ones((1, 1)), {})
+    )
     assert stack_infos(infos)["reset_info"].tolist() == [{}, 2]
 
 
 def test_a_dict_of_arrays_that_was_read_does_not_stop_stacking():
-    infos = InfoList(2, {"v": objects({"k": np.arange(2)}, {"k": np.arange(2)})})
+    infos = InfoList.of_columns(2, {"v": objects({"k": np.arange(2)}, {"k": np.arange(2)})})
     infos[0]
     np.testing.assert_equal(stack_infos(infos)["v"].tolist(), [{"k": np.arange(2)}, {"k": np.arange(2)}])
 
@@ -1045,7 +1065,7 @@ def test_columns_are_copied():
 def test_lists_become_columns():
     copied = snapshot_columns({"a": [1, 2], "s": ["x", "longer"]}, 2, "x")
     np.testing.assert_array_equal(copied["a"], [1, 2])
-    assert InfoList(2, copied) == [{"a": 1, "s": "x"}, {"a": 2, "s": "longer"}]
+    assert InfoList.of_columns(2, copied) == [{"a": 1, "s": "x"}, {"a": 2, "s": "longer"}]
 
 
 def test_a_read_only_array_that_owns_its_data_is_taken_as_it_is():

@@ -498,6 +498,50 @@ def test_close_that_fails_closes_the_private_loop_too(recwarn):
     assert not [str(each.message) for each in recwarn]
 
 
+class Feed(Slow):
+    """Keeps a task running in the background, as a market data feed does; its close() asks it to end."""
+
+    def __init__(self):
+        super().__init__(0.0)
+        self.task, self.ended = None, False
+
+    async def listen(self):
+        try:
+            while True:
+                await asyncio.sleep(0.001)
+        finally:
+            self.ended = True
+
+    async def async_reset(self, *, seed=None, options=None):
+        if self.task is None:
+            self.task = asyncio.ensure_future(self.listen())
+        return await super().async_reset(seed=seed, options=options)
+
+    def close(self):
+        if self.task is not None:
+            self.task.cancel()
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["outside", "inside_a_running_loop"])
+def test_close_lets_what_runs_on_the_private_loop_wind_up(inside, caplog, recwarn):
+    v = AsyncVecEnv([Feed, Feed])
+    v.reset()
+    v.step([0, 0])
+
+    async def close(vec):
+        vec.close()
+
+    if inside:
+        asyncio.run(close(v))
+    else:
+        v.close()
+    assert [env.ended for env in v.envs] == [True, True]
+    del v
+    gc.collect()
+    assert caplog.records == []
+    assert not [str(each.message) for each in recwarn]
+
+
 def test_one_that_is_dropped_unclosed_warns_of_nothing(recwarn):
     v = AsyncVecEnv([Slow])
     v.reset()

@@ -357,6 +357,21 @@ def test_4_6_a_reward_that_is_no_number_names_the_sub_env(backend, reward):
             v.step(Z(v))
 
 
+@pytest.mark.parametrize(
+    "rewards", [[None, 1.0], ["1", "2"], [1j, 1.0], None, np.ones((2, 1)), np.ones(3), 1.0], ids=repr
+)
+def test_4_6_native_rewards_that_are_no_numbers_are_refused(rewards):
+    class Wrong(NCount):
+        def _step(self, actions):
+            _, *others = super()._step(actions)
+            return rewards, *others
+
+    with Wrong([9, 9]) as v:
+        v.reset()
+        with pytest.raises((TypeError, ValueError), match=r"Wrong._step\(\): rewards"):
+            v.step(Z(v))
+
+
 @everywhere
 @pytest.mark.parametrize("reward", [1, True, np.float32(1), np.int64(1), np.array(1.0)], ids=repr)
 def test_4_6_rewards_and_flags_of_any_scalar_kind(backend, reward):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 
@@ -12,7 +11,6 @@ from backends import assert_same, both_modes, everywhere, make, on_rows, scripte
 from toys import BOX1, INF, NCount, T, Toy, Z, fns
 
 from sekai import (
-    AsyncVecEnv,
     AutoReset,
     Box,
     Dict,
@@ -23,12 +21,9 @@ from sekai import (
     SyncVecEnv,
     TransformReward,
     Tuple,
-    VecActionWrapper,
     VecNormalizeObservation,
     VecNormalizeReward,
-    VecObservationWrapper,
     VecRecordEpisodeStatistics,
-    VecRewardWrapper,
     VecTransformObservation,
     VecTransformReward,
     VecWrapper,
@@ -401,6 +396,17 @@ def test_8_4_the_variance_survives_a_large_mean(backend, kind):
 
 
 @everywhere
+@pytest.mark.parametrize("kind", ["running", "ewm"])
+def test_8_4_of_one_sub_env_whose_observations_come_one_after_another(backend, kind):
+    space = Box(-INF, INF, (1,), np.float32)
+    script = [([1e6 + k % 3], 0.0, False, False, {}) for k in range(303)]
+    with VecNormalizeObservation(scripted(backend, script, obs=space, r0=[1e6 + 2]), stats=kind) as v:
+        v.reset()
+        seen = [v.step(Z(v)).observations[0, 0] for _ in range(303)]
+        np.testing.assert_allclose(seen[-3:], [-1.2247, 0.0, 1.2247], atol=0.02)
+
+
+@everywhere
 def test_8_4_of_rewards(backend):
     scripts = [[([0.0], 1e9 + i, True, False, {})] for i in range(3)]
     with VecNormalizeReward(scripted(backend, *scripts), gamma=0.0, epsilon=0.0) as v:
@@ -568,129 +574,3 @@ def test_a_reward_transform_of_another_shape_is_refused(backend):
         v.reset()
         with pytest.raises(ValueError, match=r"reward\(\): expected shape \(2,\), got \(2, 1\)"):
             v.step(Z(v))
-
-
-# -- async methods follow the sync ones --------------------------------------------------------------------
-
-
-def run(v, n=3):
-    async def main():
-        return [await v.async_reset(), *[await v.async_step([0] * v.num_envs) for _ in range(n)]]
-
-    return asyncio.run(main())
-
-
-class StepOnly:
-    """Mixin: a step of its own."""
-
-    def step(self, actions):
-        self.calls = getattr(self, "calls", 0) + 1
-        return super().step(actions)
-
-
-class ResetOnly:
-    def reset(self, **kwargs):
-        self.calls = getattr(self, "calls", 0) + 1
-        return super().reset(**kwargs)
-
-
-class Negative(VecRewardWrapper):
-    def reward(self, rewards):
-        return -rewards
-
-
-class Plain(VecObservationWrapper):
-    def observation(self, obs):
-        return obs
-
-
-class Flip(VecActionWrapper):
-    def action(self, actions):
-        return 1 - np.asarray(actions)
-
-
-KINDS = {
-    "base": VecWrapper,
-    "observation": Plain,
-    "reward": Negative,
-    "action": Flip,
-    "statistics": VecRecordEpisodeStatistics,
-    "normalize_observation": VecNormalizeObservation,
-    "normalize_reward": VecNormalizeReward,
-}
-
-
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("backend", ["sync", "native"])
-def test_async_follows_a_wrapper_that_overrides_only_the_sync_method(backend, kind):
-    for mixin, expected in ((StepOnly, 3), (ResetOnly, 1)):
-        cls = type("Mine", (mixin, kind), {})
-        with cls(scripted(backend, T(2), T(3))) as v:
-            run(v)
-            assert v.calls == expected
-    body = type("Mine", (kind,), {"step": lambda self, actions: 5, "reset": lambda self, **kwargs: 6})
-    with body(scripted(backend, T(2))) as v:
-        assert run(v, 1) == [6, 5]
-    grandchild = type("Grand", (body,), {})
-    with grandchild(scripted(backend, T(2))) as v:
-        assert run(v, 1) == [6, 5]
-
-
-@pytest.mark.parametrize("base", [SyncVecEnv, AsyncVecEnv, NCount])
-def test_async_follows_a_backend_that_overrides_only_the_sync_method(base):
-    body = type("Mine", (base,), {"step": lambda self, actions: 5, "reset": lambda self, **kwargs: 6})
-    with body([2]) if base is NCount else body(fns(T(2))) as v:
-        assert run(v, 1) == [6, 5]
-
-
-@pytest.mark.parametrize("base", [SyncVecEnv, NCount])
-def test_async_runs_an_override_that_calls_the_inherited_method(base):
-    mine = type("Mine", (StepOnly, ResetOnly, base), {})
-    with mine([2, 3]) if base is NCount else mine(fns(T(2), T(3))) as v:
-        results = run(v)
-        assert v.calls == 4
-        assert results[-1].observations[1].tolist() == [0.0]
-
-
-@pytest.mark.parametrize("wrap", [StepOnly, None], ids=["wrapper", "backend"])
-def test_a_sync_override_around_an_async_vec_env_says_what_to_override(wrap):
-    mine = type("Mine", (StepOnly, AsyncVecEnv if wrap is None else VecWrapper), {})
-    with mine(fns(T(2))) if wrap is None else mine(AsyncVecEnv(fns(T(2)))) as v:
-        with pytest.raises(RuntimeError, match="async_step"):
-            run(v, 1)
-        v.reset()
-        assert v.step([0]).observations.tolist() == [[1.0]]  # the sync API is there
-
-
-def test_async_of_an_async_vec_env_stays_concurrent_inside_wrappers_that_override_both():
-    class Both(VecWrapper):
-        def step(self, actions):
-            raise AssertionError("the sync one")
-
-        async def async_step(self, actions):
-            return await self.venv.async_step(actions)
-
-    with VecRecordEpisodeStatistics(Both(AsyncVecEnv(fns(T(2), T(3))))) as v:
-        results = run(v, 2)
-        assert results[-1].infos[0]["episode"].episode_length == 2
-
-
-@both_modes
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_sync_and_async_of_a_wrapper_give_the_same(kind, autoreset):
-    with (
-        kind(AsyncVecEnv(fns(T(1), T(3)), autoreset=autoreset)) as a,
-        kind(SyncVecEnv(fns(T(1), T(3)), autoreset=autoreset)) as b,
-    ):
-        for expected, got in zip([b.reset(), *[b.step([0, 1]) for _ in range(5)]], run_mixed(a), strict=True):
-            for result in (expected, got):
-                for info in result.infos:
-                    info.pop("episode", None)
-            assert_same(expected, got)
-
-
-def run_mixed(v):
-    async def main():
-        return [await v.async_reset(), *[await v.async_step([0, 1]) for _ in range(5)]]
-
-    return asyncio.run(main())

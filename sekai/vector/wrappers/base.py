@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from sekai.batching import layout
 from sekai.batching.episodes import HeldRows
-from sekai.batching.infos import FINAL_OBSERVATION, InfoList
+from sekai.batching.info_list import InfoList
+from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.delegation import FromInner
 from sekai.results import VecResetResult, VecStepResult
 from sekai.spaces import Space

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.batching.infos import EPISODE, InfoList
+from sekai.batching.info_list import InfoList
+from sekai.batching.infos import EPISODE
 from sekai.results import VecResetResult, VecStepResult
 from sekai.stats import EpisodeStats, InMemoryTracker, StatsTracker
 from sekai.types import ActType, ObsType, SeedType
