@@ -1,4 +1,8 @@
-"""What ``step()`` and ``reset()`` return: frozen records of data, nothing else."""
+"""What ``step()`` and ``reset()`` return: frozen records of data, nothing else.
+
+One ``StepResult`` is made in every step of every sub-env, so the two records of a step are filled while they are still
+of a class that is not frozen: the ``object.__setattr__`` calls of a frozen dataclass take three times as long.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,17 @@ from numpy.typing import NDArray
 
 from sekai.types import InfoDict, ObsType
 
+_new: Any = object.__new__
 
-@dataclass(frozen=True, slots=True, init=False)
-class StepResult(Generic[ObsType]):
+
+class _StepFields(Generic[ObsType]):
+    """A ``StepResult`` that is being filled."""
+
+    __slots__ = ("observation", "reward", "terminated", "truncated", "info")
+
+
+@dataclass(frozen=True, init=False)
+class StepResult(_StepFields[ObsType]):
     """Result of ``Env.step()``.
 
     Attributes:
@@ -29,26 +41,28 @@ class StepResult(Generic[ObsType]):
     truncated: bool
     info: InfoDict
 
-    def __init__(self, observation: ObsType, reward: float, terminated: bool, truncated: bool, info: InfoDict) -> None:
-        # One is made in every step of every sub-env: going straight to the slots takes half the time of the
-        # ``object.__setattr__`` calls that a generated ``__init__`` of a frozen dataclass makes.
-        _set_observation(self, observation)
-        _set_reward(self, reward)
-        _set_terminated(self, terminated)
-        _set_truncated(self, truncated)
-        _set_info(self, info)
+    __slots__ = ()
+
+    def __new__(
+        cls, observation: ObsType, reward: float, terminated: bool, truncated: bool, info: InfoDict
+    ) -> StepResult[ObsType]:
+        """Make the record; see above for the way."""
+        result: Any = _new(_StepFields)
+        result.observation = observation
+        result.reward = reward
+        result.terminated = terminated
+        result.truncated = truncated
+        result.info = info
+        result.__class__ = cls
+        return result  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.observation, self.reward, self.terminated, self.truncated, self.info)
 
     @property
     def done(self) -> bool:
         """Whether the episode ended with this step."""
         return self.terminated or self.truncated
-
-
-_set_observation: Any = StepResult.__dict__["observation"].__set__
-_set_reward: Any = StepResult.__dict__["reward"].__set__
-_set_terminated: Any = StepResult.__dict__["terminated"].__set__
-_set_truncated: Any = StepResult.__dict__["truncated"].__set__
-_set_info: Any = StepResult.__dict__["info"].__set__
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +83,14 @@ class ResetResult(Generic[ObsType]):
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class VecStepResult(Generic[ObsType]):
+class _VecStepFields(Generic[ObsType]):
+    """A ``VecStepResult`` that is being filled."""
+
+    __slots__ = ("observations", "rewards", "terminated", "truncated", "infos")
+
+
+@dataclass(frozen=True, init=False)
+class VecStepResult(_VecStepFields[ObsType]):
     """Structured result from ``VecEnv.step()``.
 
     Attributes:
@@ -86,6 +106,29 @@ class VecStepResult(Generic[ObsType]):
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     infos: list[InfoDict]
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        observations: ObsType,
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        infos: list[InfoDict],
+    ) -> VecStepResult[ObsType]:
+        """Make the record; see above for the way."""
+        result: Any = _new(_VecStepFields)
+        result.observations = observations
+        result.rewards = rewards
+        result.terminated = terminated
+        result.truncated = truncated
+        result.infos = infos
+        result.__class__ = cls
+        return result  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.observations, self.rewards, self.terminated, self.truncated, self.infos)
 
     @property
     def dones(self) -> NDArray[np.bool_]:

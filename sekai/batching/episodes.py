@@ -137,7 +137,7 @@ class MaskEpisodes:
             The rows whose episode ended in this step, ascending.
         """
         if self.autoreset:
-            return np.flatnonzero(terminated | truncated)
+            return (terminated | truncated).nonzero()[0]
         before = self.frozen
         self._frozen_before = before
         rewards[before] = 0.0

@@ -75,12 +75,14 @@ class InfoList(list[InfoDict]):
             ended: What to add to the infos of those rows; None adds nothing.
             absent: bool (num_rows,), rows whose info is empty whatever the columns hold; None for no such row.
         """
-        infos = cls()
-        infos.columns = dict(columns or {})
+        infos = cls.__new__(cls)
+        infos.columns = {} if columns is None else dict(columns)
         infos.done = done
         infos._num_rows = num_rows
         infos._ended = ended
         infos._absent = absent
+        infos._extras = {}
+        infos._dicts = {}
         infos._is_list = False
         return infos
 

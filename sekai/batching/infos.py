@@ -81,7 +81,8 @@ def snapshot_columns(columns: InfoArrays, num_rows: int, where: str) -> dict[str
             raise ValueError(
                 f"{where}: expected info column {key!r} with a first axis of {num_rows}, got shape {array.shape}"
             )
-        handed_over = array.flags.owndata and not array.flags.writeable and array.dtype != object
+        flags = array.flags
+        handed_over = flags.owndata and not flags.writeable and array.dtype != object
         copied[key] = array if handed_over else snapshot_value(array)
     return copied
 

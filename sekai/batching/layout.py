@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as SequenceOf
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,6 +152,23 @@ def write_row(space: Space[Any], out: Any, row: int, value: Any) -> None:
             write_row(part, out[key], row, value[key])
 
 
+def vectors(batch: Any) -> tuple[memoryview, list[slice]] | None:
+    """A batch of vectors as one stretch of memory and the place of each in it; None for any other batch.
+
+    ``memory[place] = value`` compares dtype and shape and copies in one call, in half the time of doing so one by one.
+    It raises TypeError or ValueError where they differ; ``write_row`` then converts the value, or says what is wrong.
+    """
+    if batch.__class__ is np.ndarray and batch.ndim == 2 and batch.dtype.kind in "fi":
+        flat: Any = batch.reshape(-1)
+        return memoryview(flat), _places(*batch.shape)
+    return None
+
+
+@lru_cache(maxsize=64)
+def _places(n: int, size: int) -> list[slice]:
+    return [slice(row * size, (row + 1) * size) for row in range(n)]
+
+
 def copy_row(space: Space[Any], value: Any, row: int = 0) -> Any:
     """A copy of one element, in the space's dtypes, checked as ``write_row`` checks it."""
     fields = _fields(space)
@@ -249,6 +267,9 @@ def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error
     Raises:
         ValueError: (or ``error``) A shape, dtype or structure is another than that of the batch.
     """
+    if value.__class__ is np.ndarray and _is_array(space):
+        if value.dtype == space.dtype and value.shape == _batch_shape(space, n):
+            return value
     fields = _fields(space)
     if fields is not None:
         _check_structure(space, fields, value, f"{what}: expected a batch", error)
@@ -312,6 +333,8 @@ _SOLE_ITEM = _count_of_item((np.empty(0),))
 
 def copy_batch(batch: Any) -> Any:
     """A batch in fresh arrays."""
+    if batch.__class__ is np.ndarray and batch.dtype != object:
+        return batch.copy()
     return _map_parts(lambda part: part.copy() if isinstance(part, np.ndarray) else snapshot_value(part), batch)
 
 

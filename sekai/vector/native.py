@@ -20,6 +20,8 @@ from sekai.spaces import Space
 from sekai.types import ActType, InfoArrays, ObsType, SeedType
 from sekai.vector.base import VecEnv
 
+_FLOAT64, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
+
 
 class NativeVecEnv(VecEnv[ObsType, ActType]):
     """Base class for environments that simulate every sub-env at once with array operations.
@@ -87,6 +89,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._clock = Clock(self.num_envs, max_episode_steps)
         self._episodes = MaskEpisodes(self.num_envs, self.autoreset)
         self._last_actions: Any = None
+        self._name_of_step = f"{type(self).__name__}._step()"
+        self._name_of_observe = f"{type(self).__name__}._observe()"
         self._rng: np.random.Generator | None = None
 
     # -- what a subclass writes ----------------------------------------------------------------------------
@@ -129,7 +133,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._require_reset()
         actions = self._actions(actions)
         rewards, terminated, truncated, columns = self._outputs(self._step(actions))
-        self._clock.tick(self._episodes.frozen, truncated, columns)
+        self._clock.tick(None if self.autoreset else self._episodes.frozen, truncated, columns)
         ended = self._episodes.freeze_step(rewards, terminated, truncated)
         self._has_reset = not ended.size  # until what an end asks for is through: sub-envs are between two episodes
         reset = self._reset_ended(ended) if self.autoreset and ended.size else None
@@ -198,21 +202,21 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self, outputs: tuple[Any, Any, Any, InfoArrays]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, NDArray[Any]]]:
         """Snapshots of what ``_step()`` returned."""
-        where = f"{type(self).__name__}._step()"
         rewards, terminated, truncated, columns = outputs
         return (
-            self._column(rewards, np.float64, f"{where}: rewards"),
-            self._column(terminated, np.bool_, f"{where}: terminated"),
-            self._column(truncated, np.bool_, f"{where}: truncated"),
-            snapshot_columns(columns, self.num_envs, where),
+            self._column(rewards, _FLOAT64, "rewards"),
+            self._column(terminated, _BOOL, "terminated"),
+            self._column(truncated, _BOOL, "truncated"),
+            snapshot_columns(columns, self.num_envs, self._name_of_step) if columns else {},
         )
 
-    def _column(self, values: Any, dtype: Any, where: str) -> NDArray[Any]:
+    def _column(self, values: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
         column = np.asarray(values)
         if column.shape != (self.num_envs,):
-            raise ValueError(f"{where}: expected shape ({self.num_envs},) (num_envs), got {column.shape}")
+            expected = f"expected shape ({self.num_envs},) (num_envs)"
+            raise ValueError(f"{self._name_of_step}: {name}: {expected}, got {column.shape}")
         if column.dtype.kind not in "biuf":
-            raise TypeError(f"{where}: expected numbers, got dtype {column.dtype}")
+            raise TypeError(f"{self._name_of_step}: {name}: expected numbers, got dtype {column.dtype}")
         return column.astype(dtype)
 
     def _observations(self) -> Any:
@@ -221,8 +225,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     def _check_observations(self, batch: Any) -> Any:
         """A batch in the dtypes of the space."""
-        where = f"{type(self).__name__}._observe()"
-        return layout.as_batch(self.observation_space, self.num_envs, batch, where, InvalidObservation)
+        return layout.as_batch(self.observation_space, self.num_envs, batch, self._name_of_observe, InvalidObservation)
 
     def _reset_ended(self, ended: NDArray[np.intp]) -> EndedBatch:
         """Autoreset: keep the terminal observations of the sub-envs that ended, then reset them."""
@@ -254,9 +257,17 @@ class Clock:
         """New episodes of some sub-envs."""
         self.elapsed[indices] = 0
 
-    def tick(self, frozen: NDArray[np.bool_], truncated: NDArray[np.bool_], columns: dict[str, NDArray[Any]]) -> None:
-        """Count a step of the sub-envs that are not frozen, and apply the limit to flags and infos in place."""
-        self.elapsed += ~frozen
+    def tick(
+        self, frozen: NDArray[np.bool_] | None, truncated: NDArray[np.bool_], columns: dict[str, NDArray[Any]]
+    ) -> None:
+        """Count a step, and apply the limit to flags and infos in place.
+
+        Args:
+            frozen: bool (num_envs,), the sub-envs whose steps do not count; None for none.
+            truncated: bool (num_envs,), set where the limit is reached.
+            columns: The info columns, to which the elapsed steps are added if there is a limit.
+        """
+        self.elapsed += 1 if frozen is None else ~frozen
         if self._limit is not None:
             truncated |= self.elapsed >= self._limit
             columns[ELAPSED_STEPS] = self.elapsed.copy()

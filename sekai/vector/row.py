@@ -33,7 +33,7 @@ class EnvRow:
         autoreset_options: The options of those resets.
     """
 
-    __slots__ = ("env", "index", "_autoreset_options", "_episode", "_has_reset")
+    __slots__ = ("env", "index", "_autoreset_options", "_episode", "_running")
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class EnvRow:
         self.index = index
         self._autoreset_options = autoreset_options
         self._episode = RowEpisode(env.observation_space, index, autoreset)
-        self._has_reset = False
+        self._running = False
 
     @property
     def frozen(self) -> bool:
@@ -55,48 +55,48 @@ class EnvRow:
 
     def reset(self, seed: SeedType, options: OptionsType) -> ResetResult[Any]:
         """Reset the sub-env."""
-        self._has_reset = False
+        self._running = False
         result = self._expect(ResetResult, self.env.reset(seed=seed, options=options))
-        self._has_reset = True
+        self._running = True
         self._episode.begin()
         return result
 
     async def async_reset(self, seed: SeedType, options: OptionsType) -> ResetResult[Any]:
         """As ``reset()``, through the sub-env's ``async_reset()``."""
-        self._has_reset = False
+        self._running = False
         result = self._expect(ResetResult, await self.env.async_reset(seed=seed, options=options))
-        self._has_reset = True
+        self._running = True
         self._episode.begin()
         return result
 
     def step(self, action: Any) -> StepResult[Any]:
         """Step the sub-env, and reset it if its episode ended; a frozen one only repeats itself."""
-        if self._stands_still():
-            return self._episode.repeat()
+        if not self._running:
+            return self._stand_still()
         result = self.env.step(action)
         if result.__class__ is not StepResult:
             self._expect(StepResult, result)
         if not (result.terminated or result.truncated):
             return result
-        self._has_reset = False  # until what an end asks for is through
+        self._running = False  # until what an end asks for is through
         if self._episode.end(result):
             restart = self._expect(ResetResult, self.env.reset(options=self._restart_options()))
             self._episode.restart(restart.observation, restart.info)
-        self._has_reset = True
+        self._running = not self._episode.frozen
         return self._episode.outcome
 
     async def async_step(self, action: Any) -> StepResult[Any]:
         """As ``step()``, through the sub-env's ``async_step()`` and ``async_reset()``."""
-        if self._stands_still():
-            return self._episode.repeat()
+        if not self._running:
+            return self._stand_still()
         result = self._expect(StepResult, await self.env.async_step(action))
         if not (result.terminated or result.truncated):
             return result
-        self._has_reset = False  # until what an end asks for is through
+        self._running = False  # until what an end asks for is through
         if self._episode.end(result):
             restart = self._expect(ResetResult, await self.env.async_reset(options=self._restart_options()))
             self._episode.restart(restart.observation, restart.info)
-        self._has_reset = True
+        self._running = not self._episode.frozen
         return self._episode.outcome
 
     def call(self, method: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -108,11 +108,11 @@ class EnvRow:
             raise TypeError(f"call({method!r}): it is no method of {self.env}, but arguments were given")
         return value
 
-    def _stands_still(self) -> bool:
-        """Whether the sub-env is frozen; ResetRequired if it is between two episodes."""
-        if not self._has_reset:
+    def _stand_still(self) -> StepResult[Any]:
+        """What a frozen sub-env shows; ResetRequired if it is between two episodes."""
+        if not self._episode.frozen:
             raise ResetRequired(f"sub-env {self.index}: no reset has worked since its last episode; call reset()")
-        return self._episode.frozen
+        return self._episode.repeat()
 
     def _expect(self, kind: type[_ResultT], result: Any) -> _ResultT:
         if not isinstance(result, kind):
@@ -154,6 +154,33 @@ class RowBatch:
         if step.info:
             self._infos[row] = snapshot_info(step.info)
         layout.write_row(self._space, self._observations, row, step.observation)
+
+    def step_rows(self, rows: Sequence[EnvRow], actions: Sequence[Any]) -> None:
+        """``write_step`` of the step of every row, in order.
+
+        For vectors it is spelled out, since the calls would take a good part of the time of a cheap sub-env.
+        """
+        vectors = layout.vectors(self._observations)
+        if vectors is None:
+            for row, action in zip(rows, actions, strict=True):
+                self.write_step(row.index, row.step(action))
+            return
+        memory, places = vectors
+        for row, action in zip(rows, actions, strict=True):
+            index = row.index
+            step = row.step(action)
+            reward = step.reward
+            self._rewards[index] = reward if reward.__class__ is float else _number(reward, index)
+            if step.terminated:
+                self._terminated[index] = True
+            if step.truncated:
+                self._truncated[index] = True
+            if step.info:
+                self._infos[index] = snapshot_info(step.info)
+            try:
+                memory[places[index]] = step.observation
+            except (TypeError, ValueError):
+                layout.write_row(self._space, self._observations, index, step.observation)
 
     def write_reset(self, row: int, reset: ResetResult[Any]) -> None:
         """Take in what row ``row`` shows after a reset."""

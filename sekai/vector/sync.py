@@ -48,8 +48,7 @@ class SyncVecEnv(RowVecEnv[ObsType, ActType]):
         """
         row_actions = self._step_inputs(actions)
         batch = self._new_batch()
-        for row, action in zip(self._rows, row_actions, strict=True):
-            batch.write_step(row.index, row.step(action))
+        batch.step_rows(self._rows, row_actions)
         return batch.step_result()
 
     def reset(
