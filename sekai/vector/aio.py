@@ -169,14 +169,15 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
                 self._loop = asyncio.new_event_loop()
                 # Without it a VecEnv that is dropped unclosed leaves its loop's selector and sockets to a warning.
                 weakref.finalize(self, self._loop.close)
-            task = self._loop.create_task(call())
+            task: asyncio.Task[_T] | None = None
             try:
+                task = self._loop.create_task(call())
                 return self._loop.run_until_complete(task)
             except BaseException:
                 # Ctrl-C ends the loop, not the task. Let the sub-envs wind up, however often it is pressed.
-                while not task.done():
-                    task.cancel()
+                while task is not None and not task.done():
                     with suppress(KeyboardInterrupt, SystemExit):
+                        task.cancel()
                         self._loop.run_until_complete(asyncio.wait([task]))
                 raise
 
