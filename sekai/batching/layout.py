@@ -115,13 +115,20 @@ def batch_space(space: Space[Any], n: int) -> Space[Any]:
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-def allocate(space: Space[Any], n: int) -> Any:
-    """A batch of ``n`` rows to write into; arrays start at zero, rows without a fixed layout at None."""
+def allocate(space: Space[Any], n: int, new: Callable[..., NDArray[Any]] = np.zeros) -> Any:
+    """A batch of ``n`` rows to write into.
+
+    Args:
+        space: The space of one element.
+        n: The number of rows.
+        new: Makes each array, given its shape and dtype; by default they start at zero. Rows without a fixed layout
+            start at None.
+    """
     fields = _fields(space)
     if fields is not None:
-        return _container(space, {key: allocate(part, n) for key, part in fields.items()})
+        return _container(space, {key: allocate(part, n, new) for key, part in fields.items()})
     if _is_array(space):
-        return np.zeros(_batch_shape(space, n), dtype=space.dtype)
+        return new(_batch_shape(space, n), np.dtype(space.dtype))
     return [None] * n
 
 
@@ -395,12 +402,19 @@ def take(batch: Any, rows: NDArray[np.intp]) -> Any:
     return _map_parts(rows_of, batch)
 
 
-def put(batch: Any, rows: NDArray[np.intp], values: Any) -> None:
-    """Write a batch of ``len(rows)`` elements into some rows of another, in place."""
+def put(batch: Any, rows: NDArray[np.intp] | slice, values: Any) -> None:
+    """Write a batch of elements into some rows of another, in place.
+
+    Args:
+        batch: The batch to write into.
+        rows: Which rows: their indices, or a slice.
+        values: As many elements.
+    """
     if isinstance(batch, np.ndarray):
         batch[rows] = values
     elif isinstance(batch, list):
-        for row, value in zip(rows.tolist(), values, strict=True):
+        indices = range(len(batch))[rows] if isinstance(rows, slice) else rows.tolist()
+        for row, value in zip(indices, values, strict=True):
             batch[row] = snapshot_value(value)
     else:
         for key in batch if isinstance(batch, dict) else range(len(batch)):

@@ -12,7 +12,8 @@ from sekai.batching.inputs import AutoresetOptions
 from sekai.errors import AsyncCallPending
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, ObsType, SeedType
-from sekai.vector.row import EnvFn, EnvRow, RowVecEnv
+from sekai.vector.in_process import RowVecEnv
+from sekai.vector.row import EnvFn, EnvRow
 
 if TYPE_CHECKING:
     import asyncio

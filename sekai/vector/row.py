@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,8 +15,7 @@ from sekai.env import Env
 from sekai.errors import ResetRequired, SpaceMismatch
 from sekai.results import ResetResult, StepResult, VecResetResult, VecStepResult
 from sekai.spaces import Space
-from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType
-from sekai.vector.base import VecEnv
+from sekai.types import InfoDict, OptionsType, SeedType
 
 _ResultT = TypeVar("_ResultT", StepResult[Any], ResetResult[Any])
 
@@ -124,20 +123,43 @@ class EnvRow:
 
 
 class RowBatch:
-    """The fresh arrays of one result, filled row by row.
+    """The arrays of one result while they are filled row by row.
 
     A row is copied the moment it is written, so that sub-envs may reuse, and even share, their arrays.
+
+    Args:
+        space: The space of one observation.
+        observations: The batch of observations to write into.
+        rewards: float64 (num_envs,).
+        terminated: bool (num_envs,), False at first.
+        truncated: bool (num_envs,), False at first.
+
+    Attributes:
+        infos: The infos that are not empty, by row.
     """
 
-    __slots__ = ("_space", "_observations", "_rewards", "_terminated", "_truncated", "_infos")
+    __slots__ = ("_space", "_observations", "_rewards", "_terminated", "_truncated", "infos")
 
-    def __init__(self, space: Space[Any], num_envs: int) -> None:
+    def __init__(
+        self,
+        space: Space[Any],
+        observations: Any,
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+    ) -> None:
         self._space = space
-        self._observations = layout.allocate(space, num_envs)
-        self._rewards = [0.0] * num_envs
-        self._terminated = np.zeros(num_envs, dtype=np.bool_)
-        self._truncated = np.zeros(num_envs, dtype=np.bool_)
-        self._infos: list[InfoDict] = [{} for _ in range(num_envs)]
+        self._observations = observations
+        self._rewards = rewards
+        self._terminated = terminated
+        self._truncated = truncated
+        self.infos: dict[int, InfoDict] = {}
+
+    @classmethod
+    def fresh(cls, space: Space[Any], num_envs: int) -> RowBatch:
+        """A batch in arrays of its own."""
+        terminated, truncated = np.zeros(num_envs, dtype=np.bool_), np.zeros(num_envs, dtype=np.bool_)
+        return cls(space, layout.allocate(space, num_envs), np.zeros(num_envs), terminated, truncated)
 
     def write_step(self, row: int, step: StepResult[Any]) -> None:
         """Take in what row ``row`` shows after a step.
@@ -152,49 +174,73 @@ class RowBatch:
         if step.truncated:
             self._truncated[row] = True
         if step.info:
-            self._infos[row] = snapshot_info(step.info)
+            self.infos[row] = snapshot_info(step.info)
         layout.write_row(self._space, self._observations, row, step.observation)
 
-    def step_rows(self, rows: Sequence[EnvRow], actions: Sequence[Any]) -> None:
+    def step_rows(
+        self,
+        rows: Sequence[EnvRow],
+        actions: Sequence[Any],
+        failed: Callable[[int, BaseException], None] | None = None,
+    ) -> None:
         """``write_step`` of the step of every row, in order.
 
         For vectors it is spelled out, since the calls would take a good part of the time of a cheap sub-env.
+
+        Args:
+            rows: The rows.
+            actions: One action each.
+            failed: Told the row and the error of each one that fails, before the others go on; None lets the first
+                error propagate.
         """
-        vectors = layout.vectors(self._observations)
-        if vectors is None:
-            for row, action in zip(rows, actions, strict=True):
-                self.write_step(row.index, row.step(action))
-            return
-        memory, places = vectors
+        memory, places = layout.vectors(self._observations) or (None, [])
+        rewards, terminated, truncated, infos = self._rewards, self._terminated, self._truncated, self.infos
         for row, action in zip(rows, actions, strict=True):
             index = row.index
-            step = row.step(action)
-            reward = step.reward
-            self._rewards[index] = reward if reward.__class__ is float else _number(reward, index)
-            if step.terminated:
-                self._terminated[index] = True
-            if step.truncated:
-                self._truncated[index] = True
-            if step.info:
-                self._infos[index] = snapshot_info(step.info)
             try:
-                memory[places[index]] = step.observation
-            except (TypeError, ValueError):
-                layout.write_row(self._space, self._observations, index, step.observation)
+                step = row.step(action)
+                if memory is None:
+                    self.write_step(index, step)
+                    continue
+                reward = step.reward
+                rewards[index] = reward if reward.__class__ is float else _number(reward, index)
+                if step.terminated:
+                    terminated[index] = True
+                if step.truncated:
+                    truncated[index] = True
+                if step.info:
+                    infos[index] = snapshot_info(step.info)
+                try:
+                    memory[places[index]] = step.observation
+                except (TypeError, ValueError):
+                    layout.write_row(self._space, self._observations, index, step.observation)
+            except BaseException as error:
+                if failed is None:
+                    raise
+                failed(index, error)
 
     def write_reset(self, row: int, reset: ResetResult[Any]) -> None:
         """Take in what row ``row`` shows after a reset."""
-        self._infos[row] = snapshot_info(reset.info)
+        if reset.info:
+            self.infos[row] = snapshot_info(reset.info)
         layout.write_row(self._space, self._observations, row, reset.observation)
 
     def step_result(self) -> VecStepResult[Any]:
         """The filled batch as the result of a step."""
-        rewards = np.array(self._rewards, dtype=np.float64)
-        return VecStepResult(self._observations, rewards, self._terminated, self._truncated, self._infos)
+        infos = list_infos(self.infos, len(self._rewards))
+        return VecStepResult(self._observations, self._rewards, self._terminated, self._truncated, infos)
 
     def reset_result(self) -> VecResetResult[Any]:
         """The filled batch as the result of a reset."""
-        return VecResetResult(self._observations, self._infos)
+        return VecResetResult(self._observations, list_infos(self.infos, len(self._rewards)))
+
+
+def list_infos(infos: Mapping[int, InfoDict], num_envs: int) -> list[InfoDict]:
+    """One info per row, empty where there is none."""
+    listed: list[InfoDict] = [{} for _ in range(num_envs)]
+    for row, info in infos.items():
+        listed[row] = info
+    return listed
 
 
 def _number(reward: Any, row: int) -> float:
@@ -203,26 +249,39 @@ def _number(reward: Any, row: int) -> float:
     return float(reward)
 
 
-def build_rows(env_fns: Sequence[EnvFn], autoreset: bool, autoreset_options: inputs.AutoresetOptions) -> list[EnvRow]:
-    """Build every sub-env and check that they fit together.
-
-    If anything fails, what was built is closed before the error propagates.
-
-    Raises:
-        TypeError: An env_fn is not callable or gives no Env.
-        ValueError: There is no env_fn, or two gave the same object.
-        SpaceMismatch: The spaces of a sub-env differ from those of sub-env 0.
-    """
+def check_env_fns(env_fns: Sequence[EnvFn]) -> list[EnvFn]:
+    """The env_fns as a list; ValueError if there is none, TypeError if one is not callable."""
     env_fns = list(env_fns)
     if not env_fns:
         raise ValueError("env_fns: expected at least one callable, got none")
     for index, env_fn in enumerate(env_fns):
         if not callable(env_fn):
             raise TypeError(f"env_fns[{index}]: expected a callable that builds an Env, got {env_fn!r}")
+    return env_fns
+
+
+def build_rows(
+    env_fns: Sequence[EnvFn], autoreset: bool, autoreset_options: inputs.AutoresetOptions, start: int = 0
+) -> list[EnvRow]:
+    """Build every sub-env and check that they fit together.
+
+    If anything fails, what was built is closed before the error propagates.
+
+    Args:
+        env_fns: Callables that each build one.
+        autoreset: Whether a sub-env is reset when its episode ends.
+        autoreset_options: The options of those resets.
+        start: The index of the first one.
+
+    Raises:
+        TypeError: An env_fn gives no Env.
+        ValueError: Two gave the same object.
+        SpaceMismatch: The spaces of a sub-env differ from those of the first.
+    """
     built: list[Env[Any, Any]] = []
     seen: dict[int, int] = {}
     try:
-        for index, env_fn in enumerate(env_fns):
+        for index, env_fn in enumerate(env_fns, start):
             env = env_fn()
             if not isinstance(env, Env):
                 raise TypeError(f"env_fns[{index}]: expected it to build a sekai.Env, got {type(env).__name__}")
@@ -233,18 +292,18 @@ def build_rows(env_fns: Sequence[EnvFn], autoreset: bool, autoreset_options: inp
                 )
             seen[id(env.unwrapped)] = index
             built.append(env)
-            _check_spaces(built[0], env, index)
+            for kind in ("observation_space", "action_space"):
+                check_same_space(kind, getattr(built[0], kind), getattr(env, kind), index, start)
     except BaseException:
         close_envs(built, reraise=False)
         raise
-    return [EnvRow(env, index, autoreset, autoreset_options) for index, env in enumerate(built)]
+    return [EnvRow(env, index, autoreset, autoreset_options) for index, env in enumerate(built, start)]
 
 
-def _check_spaces(first: Env[Any, Any], env: Env[Any, Any], index: int) -> None:
-    for kind in ("observation_space", "action_space"):
-        expected, got = getattr(first, kind), getattr(env, kind)
-        if got != expected:
-            raise SpaceMismatch(f"sub-env {index}: expected the {kind} of sub-env 0, {expected!r}, got {got!r}")
+def check_same_space(kind: str, expected: Space[Any], got: Space[Any], index: int, first: int = 0) -> None:
+    """SpaceMismatch if the space of sub-env ``index`` is not that of sub-env ``first``."""
+    if got != expected:
+        raise SpaceMismatch(f"sub-env {index}: expected the {kind} of sub-env {first}, {expected!r}, got {got!r}")
 
 
 def close_envs(envs: Sequence[Env[Any, Any]], *, reraise: bool = True) -> None:
@@ -257,94 +316,3 @@ def close_envs(envs: Sequence[Env[Any, Any]], *, reraise: bool = True) -> None:
             first = first or error
     if first is not None and reraise:
         raise first
-
-
-class RowVecEnv(VecEnv[ObsType, ActType]):
-    """What the backends whose sub-envs live in this process share: everything but the order of their calls.
-
-    Attributes:
-        envs: The sub-envs.
-    """
-
-    def __init__(
-        self,
-        env_fns: Sequence[EnvFn],
-        *,
-        autoreset: bool,
-        autoreset_options: inputs.AutoresetOptions,
-    ) -> None:
-        self.autoreset = bool(autoreset)
-        self._rows = build_rows(env_fns, self.autoreset, inputs.check_autoreset_options(autoreset_options))
-        self.envs: list[Env[Any, Any]] = [row.env for row in self._rows]
-        self.num_envs = len(self._rows)
-        self.observation_space = self.envs[0].observation_space
-        self.action_space = self.envs[0].action_space
-        self.metadata = self.envs[0].metadata
-
-    def _step_inputs(self, actions: Any) -> list[Any]:
-        """One action per row, or the reason why there is no step to take."""
-        self._require_reset()
-        batch = inputs.check_actions(self.action_space, self.num_envs, actions)
-        # A copy, so that a sub-env may keep its action while the caller reuses the batch.
-        batch = layout.copy_batch(batch)
-        return list(layout.iterate(self.action_space, batch, self.num_envs))
-
-    def _reset_inputs(self, seed: Any, options: Any) -> list[tuple[SeedType, OptionsType]]:
-        """One seed and one options dict per row, or the reason why there is no reset."""
-        self._require_open("reset()")
-        seeds = inputs.spread_seeds(seed, self.num_envs)
-        pairs = list(zip(seeds, inputs.spread_options(options, self.num_envs), strict=True))
-        self._has_reset = False
-        return pairs
-
-    def _new_batch(self) -> RowBatch:
-        return RowBatch(self.observation_space, self.num_envs)
-
-    @property
-    def frozen(self) -> NDArray[np.bool_]:
-        """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
-        return np.array([row.frozen for row in self._rows], dtype=np.bool_)
-
-    def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
-
-        Raises:
-            AttributeError: There is no such name.
-        """
-        self._require_open("call()")
-        return [row.call(method, args, kwargs) for row in self._rows]
-
-    def get_attr(self, name: str) -> list[Any]:
-        """Get an attribute from each sub-environment, searching its wrapper stack.
-
-        Raises:
-            AttributeError: There is no such name.
-        """
-        self._require_open("get_attr()")
-        return [env.get_attr(name) for env in self.envs]
-
-    def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Set an attribute on each sub-environment (one value, or a list of ``num_envs``).
-
-        The value goes to the outermost layer of each sub-env's wrapper stack that has the attribute.
-
-        Raises:
-            AttributeError: There is no such name; nothing is added.
-            ValueError: A list has another length than ``num_envs``.
-        """
-        self._require_open("set_attr()")
-        spread = inputs.spread_values(name, values, self.num_envs)
-        for env in self.envs:  # all have it, or none is changed
-            if not env.has_attr(name):
-                env.get_attr(name)
-        for env, value in zip(self.envs, spread, strict=True):
-            env.set_attr(name, value)
-
-    def close(self) -> None:
-        """Close all sub-environments; closing again does nothing.
-
-        Every one is closed even if closing another raises; the first such error is re-raised afterwards.
-        """
-        if not self._closed:
-            self._closed = True
-            close_envs(self.envs)

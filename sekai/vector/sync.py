@@ -8,7 +8,8 @@ from typing import Any
 from sekai.batching.inputs import AutoresetOptions
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, ObsType, SeedType
-from sekai.vector.row import EnvFn, RowVecEnv
+from sekai.vector.in_process import RowVecEnv
+from sekai.vector.row import EnvFn
 
 
 class SyncVecEnv(RowVecEnv[ObsType, ActType]):
