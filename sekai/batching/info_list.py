@@ -93,10 +93,10 @@ class InfoList(list[InfoDict]):
 
         ``"final_observation"`` gives the batch of terminal observations (nested like the observation space),
         ``"final_info"`` and ``"reset_info"`` dicts of columns, a key that only ended rows have (e.g. "episode") a
-        list, and any other key the rows of its column.
+        list, and any other key the rows of its column. All of them are empty in a step that ended no episode.
 
         Raises:
-            KeyError: Not every row of ``done`` has the key.
+            KeyError: Not every row of ``done`` has the key, e.g. "final_observation" without autoreset.
         """
         rows = self.done.tolist()
         if key in self._extras:
@@ -117,8 +117,8 @@ class InfoList(list[InfoDict]):
 
     @property
     def has_final_observations(self) -> bool:
-        """Whether rows of ``done`` carry a terminal observation, since they were reset in the same step."""
-        return self._ended is not None and self.done.size > 0
+        """Whether rows of ``done`` carry a terminal observation, since rows that end are reset in the same step."""
+        return self._ended is not None
 
     def replace_final_observations(self, space: Any, observations: Any) -> None:
         """Put other terminal observations in, a batch of ``len(done)`` elements of ``space``.

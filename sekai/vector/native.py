@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._clock = Clock(self.num_envs, max_episode_steps)
         self._episodes = MaskEpisodes(self.num_envs, self.autoreset)
         self._last_actions: Any = None
+        self._none_ended = EndedBatch(observation_space, layout.allocate(observation_space, 0), {})
         self._name_of_step = f"{type(self).__name__}._step()"
         self._name_of_observe = f"{type(self).__name__}._observe()"
         self._rng: np.random.Generator | None = None
@@ -113,8 +114,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Advance every sub-env.
 
         Args:
-            actions: The batch of actions, in the dtypes of the action space. It may be the caller's own memory: do
-                not write to it, and copy what is to be kept.
+            actions: The batch of actions, in the dtypes of the action space; whether they lie in it is for the
+                market to check. It may be the caller's own memory: do not write to it, and copy what is to be kept.
 
         Returns:
             ``(rewards, terminated, truncated, infos)``: three arrays (num_envs,), and info arrays with a leading
@@ -136,8 +137,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._clock.tick(None if self.autoreset else self._episodes.frozen, truncated, columns)
         ended = self._episodes.freeze_step(rewards, terminated, truncated)
         self._has_reset = not ended.size  # until what an end asks for is through: sub-envs are between two episodes
-        reset = self._reset_ended(ended) if self.autoreset and ended.size else None
-        infos = self._episodes.infos(columns, ended, reset)
+        infos = self._episodes.infos(columns, ended, self._reset_ended(ended) if self.autoreset else None)
         observations = self._observations()
         self._episodes.freeze_observations(observations)
         self._has_reset = True
@@ -202,7 +202,13 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self, outputs: tuple[Any, Any, Any, InfoArrays]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, NDArray[Any]]]:
         """Snapshots of what ``_step()`` returned."""
-        rewards, terminated, truncated, columns = outputs
+        try:
+            rewards, terminated, truncated, columns = outputs
+        except (TypeError, ValueError):
+            expected = "expected (rewards, terminated, truncated, infos)"
+            raise TypeError(f"{self._name_of_step}: {expected}, got {type(outputs).__name__} {outputs!r}") from None
+        if not isinstance(columns, Mapping):
+            raise TypeError(f"{self._name_of_step}: expected infos that map keys to arrays, got {columns!r}")
         return (
             self._column(rewards, _FLOAT64, "rewards"),
             self._column(terminated, _BOOL, "terminated"),
@@ -217,6 +223,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
             raise ValueError(f"{self._name_of_step}: {name}: {expected}, got {column.shape}")
         if column.dtype.kind not in "biuf":
             raise TypeError(f"{self._name_of_step}: {name}: expected numbers, got dtype {column.dtype}")
+        if dtype == _BOOL != column.dtype and not np.isin(column, (0, 1)).all():
+            raise ValueError(f"{self._name_of_step}: {name}: expected bools, got {column.dtype} other than 0 and 1")
         return column.astype(dtype)
 
     def _observations(self) -> Any:
@@ -229,6 +237,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     def _reset_ended(self, ended: NDArray[np.intp]) -> EndedBatch:
         """Autoreset: keep the terminal observations of the sub-envs that ended, then reset them."""
+        if not ended.size:
+            return self._none_ended
         final_observations = layout.take(self._check_observations(self._observe()), ended)
         options = [inputs.autoreset_option(self._autoreset_options, row) for row in ended.tolist()]
         return EndedBatch(self.observation_space, final_observations, self._restart(ended, options))

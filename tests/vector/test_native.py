@@ -15,6 +15,8 @@ from sekai import (
     NativeVecEnv,
     SyncVecEnv,
     TimeLimit,
+    VecNormalizeObservation,
+    VecRecordEpisodeStatistics,
     stack_infos,
 )
 from sekai.vector import shared
@@ -271,6 +273,8 @@ def test_reset_infos_belong_to_their_indices():
         ((1.0, np.zeros(4), np.zeros(4), {}), r"rewards: expected shape \(4,\).*got \(\)"),
         ((np.ones(4), False, np.zeros(4), {}), r"terminated: expected shape \(4,\)"),
         ((np.ones(4), np.zeros(4), np.zeros(5), {}), r"truncated: expected shape \(4,\).*got \(5,\)"),
+        ((np.zeros(4), np.full(4, 0.5), np.zeros(4), {}), "terminated: expected bools, got float64 other than 0 and 1"),
+        ((np.ones(4), np.zeros(4), np.full(4, 2), {}), "truncated: expected bools, got int64 other than 0 and 1"),
         (
             (np.ones(4), np.zeros(4), np.zeros(4), {"price": np.zeros((3, 4))}),
             r"Odd._step\(\): expected info column 'price' with a first axis of 4, got shape \(3, 4\)",
@@ -287,6 +291,55 @@ def test_wrong_outputs_of_step_are_named(outputs, message):
     vec.reset()
     with pytest.raises(ValueError, match=message):
         vec.step(Z(vec))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        (
+            (np.ones(4), np.zeros(4), np.zeros(4)),
+            r"Odd._step\(\): expected \(rewards, terminated, truncated, infos\), got",
+        ),
+        (None, r"expected \(rewards, terminated, truncated, infos\), got NoneType"),
+        ((np.ones(4), np.zeros(4), np.zeros(4), [{}] * 4), "expected infos that map keys to arrays"),
+        (([1.0, None, 2.0, 3.0], np.zeros(4), np.zeros(4), {}), "rewards: expected numbers, got dtype object"),
+    ],
+)
+def test_outputs_of_step_of_another_kind_are_named(outputs, message):
+    class Odd(Market):
+        def _step(self, actions):
+            return outputs
+
+    vec = Odd()
+    vec.reset()
+    with pytest.raises(TypeError, match=message):
+        vec.step(Z(vec))
+
+
+@pytest.mark.parametrize("flags", [np.array([0, 1, 0, 1]), np.array([0.0, 1.0, 0.0, 1.0]), [False, True, False, True]])
+def test_flags_may_be_zeros_and_ones(flags):
+    class Ends(Market):
+        def _step(self, actions):
+            return np.ones(4), flags, np.zeros(4, bool), {}
+
+    vec = Ends()
+    vec.reset()
+    assert vec.step(Z(vec)).terminated.tolist() == [False, True, False, True]
+
+
+def test_final_values_of_a_step_that_ended_nothing_are_empty():
+    vec = VecNormalizeObservation(VecRecordEpisodeStatistics(NCount([2, 9], max_episode_steps=5)))
+    vec.reset()
+    for ended in (0, 1):
+        infos = vec.step([0, 0]).infos
+        assert infos.final("final_observation").shape == (ended, 1)
+        assert len(infos.final("episode")) == len(infos.final("elapsed_steps")) == ended
+        assert infos.final("reset_info") == {}
+        assert len(infos.final("final_info")["elapsed_steps"]) == ended
+    frozen = NCount([2, 9], autoreset=False)
+    frozen.reset()
+    with pytest.raises(KeyError, match="no info 'final_observation'"):
+        frozen.step([0, 0]).infos.final("final_observation")
 
 
 def test_wrong_reset_infos_are_named():

@@ -204,7 +204,10 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
     def _transform_finals(self, infos: list[InfoDict]) -> None:
         if isinstance(infos, InfoList):
             if infos.has_final_observations:
-                batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
+                if infos.done.size:
+                    batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
+                else:
+                    batch = layout.allocate(self.observation_space, 0)
                 infos.replace_final_observations(self.observation_space, batch)
                 infos = infos.read_final()
             else:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import EPISODE
 from sekai.results import VecResetResult, VecStepResult
-from sekai.stats import EpisodeStats, InMemoryTracker, StatsTracker
+from sekai.tracking import EpisodeStats, InMemoryTracker, StatsTracker
 from sekai.types import ActType, ObsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.wrappers.base import VecWrapper
@@ -92,18 +92,18 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
             self._lengths += ~frozen
             dones &= ~frozen
         ended = np.flatnonzero(dones)
-        if ended.size:
-            now = time.monotonic()
-            stats = self._stats(ended, result, now)
-            rows = ended.tolist()
-            if isinstance(result.infos, InfoList):
-                result.infos.set_items(EPISODE, rows, stats)
-            else:
-                for row, episode in zip(rows, stats, strict=True):
-                    result.infos[row][EPISODE] = episode
+        now = time.monotonic()
+        stats = self._stats(ended, result, now) if ended.size else []
+        rows = ended.tolist()
+        if isinstance(result.infos, InfoList):
+            result.infos.set_items(EPISODE, rows, stats)
+        else:
+            for row, episode in zip(rows, stats, strict=True):
+                result.infos[row][EPISODE] = episode
+        if stats:
             self._begin(ended, now)
-            for episode in stats:
-                self.tracker.on_episode_end(episode)
+        for episode in stats:
+            self.tracker.on_episode_end(episode)
         return result
 
     def _stats(self, ended: NDArray[np.intp], result: VecStepResult[Any], now: float) -> list[EpisodeStats]:
