@@ -40,15 +40,9 @@ from sekai.spaces import (
     Space,
     Tuple,
 )
-from sekai.stats import (
-    EpisodeStats,
-    ExponentialMovingStats,
-    InMemoryTracker,
-    LoggingTracker,
-    RunningMeanStd,
-    StatsTracker,
-)
+from sekai.stats import ExponentialMovingStats, RunningMeanStd
 from sekai.testing import check_env
+from sekai.tracking import EpisodeStats, InMemoryTracker, LoggingTracker, StatsTracker
 from sekai.vector import (
     AsyncVecEnv,
     InfoList,

@@ -270,6 +270,9 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
         # itself is missing while a wrapper is being unpickled.
         if name == "env" or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        # A property that raises AttributeError ends up here as well; looked up again, it says why it did.
+        if any(name in provider.__dict__ for provider in type(self).__mro__):
+            return object.__getattribute__(self, name)
         return getattr(self.env, name)
 
     def __len__(self) -> int:

@@ -20,6 +20,9 @@ class ObservationNormalizer:
     the occupied slots count, all slots sharing the statistics of one element, and empty slots keep the fill
     value. Leaves of any other kind pass through as they are.
 
+    What is NaN or infinite is shown as it comes but not learnt from: a leaf (of a ``MaskedBox``: a slot) that
+    holds such a number does not count in the statistics.
+
     Args:
         space: Space of one observation, nested as deep as it likes.
         kind: "running" for statistics of everything seen, "ewm" for exponentially weighted ones.
@@ -49,6 +52,7 @@ class ObservationNormalizer:
             raise ValueError(f"normalization: expected an epsilon of at least 0, got {epsilon}")
         if clip is not None and not clip > 0:
             raise ValueError(f"normalization: expected a clip above 0 or None, got {clip}")
+        make_stats(kind, (), halflife)  # refuses them even where no leaf has statistics
         self.kind = kind
         self.epsilon = epsilon
         self.clip = clip
@@ -117,7 +121,8 @@ class DiscountedReturn:
     """The running discounted return of ``n`` envs, and rewards divided by its standard deviation.
 
     The scheme of OpenAI baselines' ``VecNormalize``: every env's return is ``gamma`` times itself plus the
-    reward, starts at 0 with each episode, and all of them feed one variance.
+    reward, starts at 0 with each episode, and all of them feed one variance. A reward that is NaN or infinite
+    neither enters the return nor counts; it is shown as it comes.
 
     Args:
         n: Number of envs.
@@ -152,6 +157,9 @@ class DiscountedReturn:
             live: bool (n,), which envs were stepped; None for all.
             learn: Whether the statistics take the returns in; the returns go on in either case.
         """
+        finite = np.isfinite(rewards)
+        if not finite.all():
+            live = finite if live is None else live & finite
         if live is None:
             self.returns *= self.gamma
             self.returns += rewards

@@ -1,20 +1,13 @@
-"""Running statistics of arrays, and the statistics of episodes with the trackers they are reported to."""
+"""Running statistics of arrays."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from sekai.types import InfoDict, SeedType
-
-if TYPE_CHECKING:
-    import logging
 
 #: Which statistics a normaliser keeps: of everything seen, or exponentially weighted towards the present.
 StatsKind: TypeAlias = Literal["running", "ewm"]
@@ -22,12 +15,16 @@ StatsKind: TypeAlias = Literal["running", "ewm"]
 #: Numbers that are worked on at once: 64 KiB of float64.
 _BLOCK = 8192
 
+#: Numbers beyond this do not count: the sum of many of their squares would not fit a float64.
+_LARGEST = 1e140
+
 
 class ArrayStats(ABC):
     """Mean and population variance of arrays of one shape, updated in batches, in float64.
 
     Variances are sums of squared deviations from a mean, never differences of large numbers, so that they
-    survive a mean that is large beside them.
+    survive a mean that is large beside them. A sample that holds a NaN, an infinity or a number beyond 1e140
+    does not count: one of them would leave the statistics without meaning for good.
 
     Attributes:
         kind: The name ``make_stats()`` knows the class by.
@@ -52,27 +49,34 @@ class ArrayStats(ABC):
         return np.asarray(np.sqrt(self.var))
 
     def update(self, batch: ArrayLike) -> None:
-        """Take in a batch of samples, of shape (k, *shape); an empty one changes nothing.
+        """Take in a batch of samples, of shape (k, *shape); one without samples that count changes nothing.
 
         Raises:
+            TypeError: The batch does not hold real numbers.
             ValueError: The batch has another shape.
         """
-        samples = np.asarray(batch)
+        samples = _numbers(batch, f"{type(self).__name__}.update")
         if samples.ndim == 0 or samples.shape[1:] != self.shape:
             expected = ("k", *self.shape)
             raise ValueError(
                 f"{type(self).__name__}.update: expected a batch of shape ({', '.join(map(str, expected))}), "
                 f"got {samples.shape}"
             )
-        if len(samples):
-            mean, var = _moments(samples)
-            self._merge(mean, var, len(samples))
+        moments = _moments(samples) if len(samples) else None
+        if moments is not None and not _in_range(*moments):
+            # Looked for only now that something is known to be wrong: most batches pay nothing for it.
+            columns = np.array(samples.reshape(len(samples), -1).T, dtype=np.float64, order="C")
+            samples = samples.take(np.flatnonzero((np.abs(columns) <= _LARGEST).all(axis=0)), axis=0)
+            moments = _moments(samples) if len(samples) else None
+        if moments is not None:
+            self._merge(*moments, len(samples))
 
     def update_from_moments(self, mean: ArrayLike, var: ArrayLike, count: float) -> None:
         """Take in a batch of ``count`` samples by its mean and population variance, both of shape (*shape).
 
         Raises:
-            ValueError: A moment has another shape, or the count is negative.
+            ValueError: A moment has another shape or holds a NaN or an infinity, or a variance or the count is
+                negative.
         """
         moments = np.asarray(mean, dtype=np.float64), np.asarray(var, dtype=np.float64)
         for name, moment in zip(("mean", "var"), moments, strict=True):
@@ -81,7 +85,12 @@ class ArrayStats(ABC):
                     f"{type(self).__name__}.update_from_moments: expected a {name} of shape {self.shape}, "
                     f"got {moment.shape}"
                 )
-        if count < 0:
+        if not _in_range(*moments) or (moments[1] < 0).any():
+            raise ValueError(
+                f"{type(self).__name__}.update_from_moments: expected a finite mean and a finite var of at least 0, "
+                f"got {mean!r} and {var!r}"
+            )
+        if not 0 <= count < np.inf:
             raise ValueError(f"{type(self).__name__}.update_from_moments: expected a count of at least 0, got {count}")
         if count > 0:
             self._merge(*moments, count)
@@ -90,14 +99,26 @@ class ArrayStats(ABC):
         """``(x - mean) / sqrt(var + epsilon)``.
 
         Args:
-            x: One sample, or a batch with any number of leading axes.
+            x: One sample, or a batch with any number of leading axes. A NaN stays one.
             epsilon: Keeps the divisor above zero.
             out: Where to write the result, a C-contiguous array of the shape of ``x``; None for a new float64
                 array.
+
+        Raises:
+            TypeError: ``x`` does not hold real numbers.
+            ValueError: The last axes of ``x`` are not those of a sample, or ``out`` is of another shape or not
+                C-contiguous.
         """
-        samples = np.asarray(x)
+        where = f"{type(self).__name__}.normalize"
+        samples = _numbers(x, where)
+        lead = samples.ndim - len(self.shape)
+        if lead < 0 or samples.shape[lead:] != self.shape:
+            expected = ", ".join(("...", *map(str, self.shape)))
+            raise ValueError(f"{where}: expected samples of shape ({expected}), got {samples.shape}")
         if out is None:
             out = np.empty(samples.shape)
+        elif out.shape != samples.shape or not out.flags.c_contiguous:
+            raise ValueError(f"{where}: expected a C-contiguous out of shape {samples.shape}, got {out.shape}")
         scale = np.sqrt(self.var + epsilon)
         width = self.mean.size
         if samples.size <= 64 * width * width:
@@ -130,17 +151,21 @@ class ArrayStats(ABC):
         A half-life is no part of them and stays.
 
         Raises:
-            ValueError: They are of another kind or shape, or no statistics at all.
+            ValueError: They are of another kind or shape, or no statistics at all: a negative variance, say.
         """
         where = f"{type(self).__name__}.load_state_dict"
         if not isinstance(state, Mapping) or not self.state_dict().keys() <= state.keys():
             raise ValueError(f"{where}: expected the keys {sorted(self.state_dict())}, got {state!r}")
         if state["kind"] != self.kind:
             raise ValueError(f"{where}: expected statistics of kind {self.kind!r}, got {state['kind']!r}")
-        if tuple(state["shape"]) != self.shape:
-            raise ValueError(f"{where}: expected the shape {self.shape}, got {tuple(state['shape'])}")
-        mean, var = (np.array(state[name], dtype=np.float64).reshape(self.shape) for name in ("mean", "var"))
-        scalars = {name: float(state[name]) for name in self._scalars}
+        shape = state["shape"]
+        if not isinstance(shape, (list, tuple)) or tuple(shape) != self.shape:
+            got = tuple(shape) if isinstance(shape, list) else shape
+            raise ValueError(f"{where}: expected the shape {self.shape}, got {got!r}")
+        mean, var = (_load_array(state[name], self.shape, f"{where}: {name}") for name in ("mean", "var"))
+        if not _in_range(mean, var) or (var < 0).any():
+            raise ValueError(f"{where}: expected a finite mean and a finite var of at least 0, got {mean} and {var}")
+        scalars = {name: _load_scalar(state[name], f"{where}: {name}") for name in self._scalars}
         self.mean, self.var = mean, var
         for name, value in scalars.items():
             setattr(self, name, value)
@@ -247,11 +272,46 @@ def make_stats(kind: StatsKind, shape: tuple[int, ...] = (), halflife: float = 1
     raise ValueError(f"stats: expected 'running' or 'ewm', got {kind!r}")
 
 
+def _numbers(values: ArrayLike, where: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{where}: expected real numbers, got dtype {array.dtype}")
+    return array
+
+
+def _load_array(value: Any, shape: tuple[int, ...], where: str) -> NDArray[np.float64]:
+    try:
+        array = _numbers(value, where)
+    except (TypeError, ValueError):
+        raise ValueError(f"{where}: expected numbers in an array of shape {shape}, got {value!r}") from None
+    # An array without elements has lost its last axes as a list.
+    if array.shape != shape and (array.size or 0 not in shape):
+        raise ValueError(f"{where}: expected an array of shape {shape}, got {array.shape}")
+    return array.astype(np.float64).reshape(shape)
+
+
+def _load_scalar(value: Any, where: str) -> float:
+    if not isinstance(value, (int, float, np.integer, np.floating)) or not 0 <= value < np.inf:
+        raise ValueError(f"{where}: expected a finite number of at least 0, got {value!r}")
+    return float(value)
+
+
+def _in_range(mean: NDArray[np.float64], var: NDArray[np.float64]) -> bool:
+    """Whether moments are finite and of samples that are not too large to go on with."""
+    # The largest of some numbers is NaN if one of them is, and NaN is below nothing.
+    largest = np.maximum.reduce
+    return bool(
+        largest(np.abs(mean), axis=None, initial=0) <= _LARGEST and largest(var, axis=None, initial=0) <= _LARGEST**2
+    )
+
+
+@np.errstate(over="ignore", invalid="ignore")
 def _moments(samples: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and population variance over the first axis.
 
     Samples are taken in blocks that fit the processor's cache and need no memory fresh from the system, whose
-    first touch would cost more than the arithmetic. The moments of the blocks are then merged.
+    first touch would cost more than the arithmetic. The moments of the blocks are then merged. Samples that
+    are not finite give moments that are not, without a warning.
     """
     size = max(64, _BLOCK // max(1, samples[0].size))
     if len(samples) <= size:
@@ -282,119 +342,3 @@ def _block_moments(samples: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[
     columns -= flat_mean[:, None]
     flat_var = np.einsum("ij,ij->i", columns, columns) / n
     return flat_mean.reshape(shape), flat_var.reshape(shape)
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeStats:
-    """What one episode came to.
-
-    Attributes:
-        episode_return: Sum of the rewards.
-        episode_length: Number of steps.
-        elapsed_time: Seconds from the reset that began it to its last step.
-        start_time: Monotonic clock at the start, in seconds.
-        end_time: Monotonic clock at the end, in seconds.
-        terminated: Its last step was terminal.
-        truncated: Its last step was cut off.
-        extra: Anything else; ``"env_index"`` of a sub-env's episode.
-    """
-
-    episode_return: float
-    episode_length: int
-    elapsed_time: float
-    start_time: float
-    end_time: float
-    terminated: bool
-    truncated: bool
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def done(self) -> bool:
-        """Whether the episode ran to its end."""
-        return self.terminated or self.truncated
-
-
-class StatsTracker(Protocol):
-    """What episode statistics are reported to."""
-
-    def on_reset(self, env_id: str | int, seed: SeedType) -> None:
-        """An env was reset: its registered id or class name, or its index; and the seed it was given."""
-
-    def on_step(self, reward: float, terminated: bool, truncated: bool, info: InfoDict) -> None:
-        """An env was stepped."""
-
-    def on_episode_end(self, stats: EpisodeStats) -> None:
-        """An episode ended."""
-
-    def summary(self) -> dict[str, float]:
-        """Figures over the episodes reported."""
-
-
-class InMemoryTracker:
-    """Keeps the last episodes.
-
-    Args:
-        max_episodes: How many.
-
-    Attributes:
-        episodes: A deque of ``EpisodeStats``, oldest first.
-
-    Raises:
-        ValueError: ``max_episodes`` is below 1.
-    """
-
-    def __init__(self, max_episodes: int = 100) -> None:
-        if max_episodes < 1:
-            raise ValueError(f"InMemoryTracker: expected max_episodes of at least 1, got {max_episodes}")
-        self.episodes: deque[EpisodeStats] = deque(maxlen=max_episodes)
-
-    def on_reset(self, env_id: str | int, seed: SeedType) -> None:
-        """Nothing is kept of a reset."""
-
-    def on_step(self, reward: float, terminated: bool, truncated: bool, info: InfoDict) -> None:
-        """Nothing is kept of a single step."""
-
-    def on_episode_end(self, stats: EpisodeStats) -> None:
-        """Keep the episode, and drop the oldest one if there are too many."""
-        self.episodes.append(stats)
-
-    def summary(self) -> dict[str, float]:
-        """Figures over the episodes kept; NaN, beside ``num_episodes`` 0, when there are none."""
-        returns = [stats.episode_return for stats in self.episodes] or [np.nan]
-        lengths = [float(stats.episode_length) for stats in self.episodes] or [np.nan]
-        return {
-            "num_episodes": len(self.episodes),
-            "mean_return": float(np.mean(returns)),
-            "min_return": float(np.min(returns)),
-            "max_return": float(np.max(returns)),
-            "mean_length": float(np.mean(lengths)),
-        }
-
-
-class LoggingTracker(InMemoryTracker):
-    """Writes one log record of level INFO per episode, and keeps the last 100.
-
-    Args:
-        logger: Where to; None for the logger ``"sekai.episodes"``.
-    """
-
-    def __init__(self, logger: logging.Logger | None = None) -> None:
-        super().__init__()
-        if logger is None:
-            from logging import getLogger  # here, to keep `import sekai` quick
-
-            logger = getLogger("sekai.episodes")
-        self.logger = logger
-
-    def on_episode_end(self, stats: EpisodeStats) -> None:
-        """Log the episode."""
-        super().on_episode_end(stats)
-        self.logger.info(
-            "episode ended: return %.6g, length %d, %.3f s, terminated %s, truncated %s%s",
-            stats.episode_return,
-            stats.episode_length,
-            stats.elapsed_time,
-            stats.terminated,
-            stats.truncated,
-            f", {stats.extra}" if stats.extra else "",
-        )

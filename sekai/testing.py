@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from copy import deepcopy
 from numbers import Real
 from typing import Any
@@ -15,14 +15,23 @@ from sekai.batching.episodes import resets_itself
 from sekai.env import Env
 from sekai.errors import ResetRequired
 from sekai.results import ResetResult, StepResult
-from sekai.spaces import Space
+from sekai.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
+
+_SPACES = ("observation_space", "action_space")
+
+#: How many episodes have to be alike before an env is said to begin its random stream again and again.
+_ALIKE = 8
 
 
 def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[str]:
     """Find out what an env does that the contract of ``Env`` does not allow.
 
-    The env is stepped with random actions, several times from ``reset(seed=...)`` on, and is neither closed
-    nor left in any particular state. Infos are not compared between runs, since they may hold times.
+    The env is stepped with random actions, several times from ``reset(seed=...)`` on, once of these through
+    its async methods on an event loop of their own, and is neither closed nor left in any particular state.
+    Infos are not compared between runs, since they may hold times.
+
+    A ``NormalizeObservation`` or ``NormalizeReward`` around the env learns from every run, so that no run
+    repeats another, which is reported. Check the env inside it, or set ``update_running_mean = False`` first.
 
     Args:
         env: The env.
@@ -42,16 +51,21 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
     space.seed(seed)
     actions = [space.sample() for _ in range(n_steps)]
 
+    spaces = {name: deepcopy(getattr(env, name)) for name in _SPACES}
     numpy_state, python_state = pickle.dumps(np.random.get_state()), random.getstate()
-    first = _Run(env, actions, seed)
-    again = _Run(env, actions, seed)
-    other = _Run(env, actions, seed + 1)
+    first = _Run(env, spaces, actions, seed)
+    again = _Run(env, spaces, actions, seed)
+    other = _Run(env, spaces, actions, seed + 1)
     problems = list(first.problems.values())
     if pickle.dumps(np.random.get_state()) != numpy_state or random.getstate() != python_state:
         problems.append("expected every random draw to come from env.rng, got draws from a global generator")
     if not first.completed:
         return problems
-    problems += _compare(first, again, seed)
+    difference = again.difference(first)
+    if difference:
+        problems.append(
+            f"reset(seed={seed}): expected the same seed and actions to give the same run, got: {difference}"
+        )
     if not again.completed:
         return problems
     if not other.completed:
@@ -61,12 +75,24 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
             f"reset(seed={seed + 1}): expected the seed to reach _set_rng(), got _rng_seed {env._rng_seed!r} "
             f"and the same run as with seed {seed}"
         )
+    if not other.seeded:
+        problems += _check_own_stream(env, actions, seed)
+    if not difference:
+        run = _run_async(env, spaces, actions, seed)
+        difference = run.difference(first)
+        if difference:
+            problems.append(
+                "async_reset() and async_step(): expected the same run as through reset() and step(), "
+                f"got: {difference}"
+            )
+        if not run.completed:
+            return problems
     return problems + _check_step_after_end(env, actions, seed)
 
 
 def _check_spaces(env: Env[Any, Any]) -> list[str]:
     problems = []
-    for name in ("observation_space", "action_space"):
+    for name in _SPACES:
         space = getattr(env, name, None)
         if not isinstance(space, Space):
             problems.append(f"{name}: expected a Space, got {_describe(space)}")
@@ -89,15 +115,32 @@ class _Run:
         seeded: Whether the first reset left the seed in the env's ``_rng_seed``.
         problems: The first problem of each kind.
         completed: Whether the run went to its end.
+
+    Args:
+        env: The env.
+        spaces: Its two spaces by name, as they have to stay.
+        actions: One for every step.
+        seed: Of the first reset.
+        finish: Runs the coroutines of the env's async methods; None for a run through the sync ones.
     """
 
-    def __init__(self, env: Env[Any, Any], actions: Sequence[Any], seed: int) -> None:
+    def __init__(
+        self,
+        env: Env[Any, Any],
+        spaces: dict[str, Space[Any]],
+        actions: Sequence[Any],
+        seed: int,
+        finish: Callable[[Coroutine[Any, Any, Any]], Any] | None = None,
+    ) -> None:
         self.env = env
+        self.spaces = spaces
+        self.finish = finish
         self.outcomes: list[tuple[Any, ...]] = []
         self.problems: dict[str, str] = {}
         self.seeded = False
         self.completed = False
         self._shown: Any = None  # the last observation, as the env returned it
+        self._stream: Any = None  # the env's generator since the last seed
         where = f"reset(seed={seed})"
         try:
             if not self._reset(where, seed):
@@ -111,10 +154,18 @@ class _Run:
                 where = f"reset() after step {i + 1}"
                 if ended and not self._reset(where, None):
                     return
+            where = "reset() at the end"  # an episode may last longer than the run
+            if not self._reset(where, None):
+                return
         except Exception as error:
             self._add("error", f"{where}: expected a result, got {_name(error)}")
             return
         self.completed = True
+
+    def difference(self, expected: _Run) -> str:
+        """How this run fails to repeat one that was completed, as text; empty if it does not."""
+        new = [problem for kind, problem in self.problems.items() if kind not in expected.problems]
+        return self.differs_from(expected) or "; ".join(new)
 
     def differs_from(self, other: _Run) -> str:
         """Where two runs part, as text; empty if they do not."""
@@ -124,7 +175,11 @@ class _Run:
         return ""
 
     def _reset(self, where: str, seed: int | None) -> bool:
-        result = self.env.reset(seed=seed)
+        env = self.env
+        result = env.reset(seed=seed) if self.finish is None else self.finish(env.async_reset(seed=seed))
+        if seed is not None:
+            self._stream = env._rng
+        self._check_kept(where)
         self._check_alias(where)
         if not isinstance(result, ResetResult):
             self._add("result", f"{where}: expected a ResetResult, got {_describe(result)}")
@@ -137,7 +192,8 @@ class _Run:
     def _step(self, where: str, action: Any) -> bool | None:
         """Whether the episode is to be followed by a reset; None when the run cannot go on."""
         given = deepcopy(action)
-        result = self.env.step(given)
+        result = self.env.step(given) if self.finish is None else self.finish(self.env.async_step(given))
+        self._check_kept(where)
         if not _same(given, action):
             self._add(
                 "action",
@@ -157,7 +213,19 @@ class _Run:
             if not isinstance(flag, (bool, np.bool_)):
                 self._add(name, f"{where}: expected a bool as {name}, got {_describe(flag)}")
         self._keep(result.observation, reward, result.terminated, result.truncated)
-        return bool(result.done) and not resets_itself(result.info)
+        return bool(result.done) and not _resets_itself(result)
+
+    def _check_kept(self, where: str) -> None:
+        """Check what neither a step nor a reset without a seed may replace: the spaces and the generator."""
+        for name, expected in self.spaces.items():
+            space = getattr(self.env, name)
+            if space != expected:
+                self._add(name, f"{where}: expected {name} to stay {expected!r}, got {space!r}")
+        if self._stream is None:  # no draw so far
+            self._stream = self.env._rng
+        elif self.env._rng is not self._stream:
+            self._stream = self.env._rng
+            self._add("stream", f"{where}: expected the random stream to go on without a seed, got a new generator")
 
     def _keep(self, observation: Any, *others: Any) -> None:
         self._shown = observation
@@ -172,12 +240,11 @@ class _Run:
             )
 
     def _check_observation(self, where: str, observation: Any) -> None:
-        space = self.env.observation_space
+        space = self.spaces["observation_space"]
         if not space.contains(observation):
-            self._add(
-                "observation",
-                f"{where}: expected an observation in {space!r}, got {_describe(observation)}",
-            )
+            self._add("observation", f"{where}: expected an observation in {space!r}, got {_describe(observation)}")
+        elif _holds_lists(space, observation):
+            self._add("observation", f"{where}: expected an observation of arrays, got {_describe(observation)}")
 
     def _check_info(self, where: str, info: Any) -> None:
         if not isinstance(info, dict):
@@ -190,12 +257,56 @@ class _Run:
         self.problems.setdefault(kind, problem)
 
 
-def _compare(first: _Run, again: _Run, seed: int) -> list[str]:
-    difference = first.differs_from(again)
-    if difference or not again.completed:
-        reason = difference or "; ".join(again.problems.values())
-        return [f"reset(seed={seed}): expected the same seed and actions to give the same run, got: {reason}"]
-    return []
+def _run_async(env: Env[Any, Any], spaces: dict[str, Space[Any]], actions: Sequence[Any], seed: int) -> _Run:
+    """A run through ``async_reset()`` and ``async_step()``."""
+    import asyncio  # here, to keep `import sekai` quick
+    from threading import Thread
+
+    def run() -> None:
+        loop = asyncio.new_event_loop()
+        try:
+            runs.append(_Run(env, spaces, actions, seed, loop.run_until_complete))
+        finally:
+            loop.close()
+
+    runs: list[_Run] = []
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        run()
+    else:  # a thread can run one loop only, and a notebook's does so already
+        thread = Thread(target=run)
+        thread.start()
+        thread.join()
+    return runs[0]
+
+
+def _check_own_stream(env: Env[Any, Any], actions: Sequence[Any], seed: int) -> list[str]:
+    """Find out whether a stream other than ``env.rng`` begins again with every ``reset()``.
+
+    Only episodes tell. If all of some seeds give episodes of their own, those that go on from one seed
+    should not all be alike.
+    """
+    try:
+        seeded = [_episode(env, actions, seed + i) for i in range(_ALIKE)]
+        if any(_same(episode, seeded[0]) for episode in seeded[1:]):
+            return []
+        first = _episode(env, actions, None)
+        alike = all(_same(_episode(env, actions, None), first) for _ in range(_ALIKE - 1))
+    except Exception as error:
+        return [f"a further run: expected no error, got {_name(error)}"]
+    return ["reset() without a seed: expected the random stream to go on, got the same episode each time"] * alike
+
+
+def _episode(env: Env[Any, Any], actions: Sequence[Any], seed: int | None) -> list[Any]:
+    """What an episode shows, up to its end or that of the actions."""
+    shown = [deepcopy(env.reset(seed=seed).observation)]
+    for action in actions:
+        result = env.step(deepcopy(action))
+        shown.append((deepcopy(result.observation), result.reward))
+        if result.done:
+            break
+    return shown
 
 
 def _check_step_after_end(env: Env[Any, Any], actions: Sequence[Any], seed: int) -> list[str]:
@@ -205,7 +316,7 @@ def _check_step_after_end(env: Env[Any, Any], actions: Sequence[Any], seed: int)
         env.reset(seed=seed)
         for action in actions:
             result = env.step(deepcopy(action))
-            if result.done and not resets_itself(result.info):
+            if result.done and not _resets_itself(result):
                 where, expected = "step() after the end of an episode", "a StepResult or ResetRequired"
                 result = env.step(deepcopy(action))
                 if not isinstance(result, StepResult):
@@ -216,6 +327,19 @@ def _check_step_after_end(env: Env[Any, Any], actions: Sequence[Any], seed: int)
     except Exception as error:
         return [f"{where}: expected {expected}, got {_name(error)}"]
     return []
+
+
+def _resets_itself(result: StepResult[Any]) -> bool:
+    return isinstance(result.info, dict) and resets_itself(result.info)
+
+
+def _holds_lists(space: Space[Any], x: Any) -> bool:
+    """Whether a list or tuple stands where the space has an array, which ``contains()`` allows."""
+    if isinstance(space, Dict):
+        return any(_holds_lists(part, x[key]) for key, part in space.items())
+    if isinstance(space, Tuple):
+        return any(_holds_lists(part, value) for part, value in zip(space, x, strict=True))
+    return isinstance(space, (Box, MultiBinary, MultiDiscrete)) and isinstance(x, (list, tuple))
 
 
 def _same(a: Any, b: Any) -> bool:

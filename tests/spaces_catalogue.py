@@ -63,7 +63,10 @@ CATALOGUE: dict[str, Space[Any]] = {
     "multi-discrete-2d": MultiDiscrete([[2, 3], [4, 1]]),
     "multi-discrete-start": MultiDiscrete([[2, 3], [4, 1]], start=[[-1, 0], [5, 9]]),
     "multi-discrete-int8": MultiDiscrete([200, 3], dtype=np.int8, start=[-100, 0]),
+    "multi-discrete-scalar": MultiDiscrete(3),
+    "multi-discrete-scalar-int8": MultiDiscrete(200, dtype=np.int8, start=-100),
     "multi-binary": MultiBinary(5),
+    "multi-binary-scalar": MultiBinary(()),
     "multi-binary-2d": MultiBinary((3, 2)),
     "masked-box": MaskedBox(0.0, 1.0, (2,), max_size=4),
     "masked-box-scalars": MaskedBox(-INF, INF, (), max_size=3, dtype=np.float64),
@@ -153,7 +156,7 @@ def spaces(*, fixed: bool = False, max_leaves: int = 6) -> st.SearchStrategy[Spa
 def leaf_spaces() -> st.SearchStrategy[Space[Any]]:
     """Spaces that are no containers."""
     discretes = st.builds(Discrete, st.integers(1, 5), start=st.integers(-3, 3))
-    binaries = st.builds(MultiBinary, st.integers(1, 4) | st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    binaries = st.builds(MultiBinary, st.integers(1, 4) | st.lists(st.integers(1, 3), max_size=2))
     return st.one_of(discretes, binaries, boxes(), multi_discretes(), masked_boxes())
 
 
@@ -179,8 +182,8 @@ def masked_boxes(draw: st.DrawFn) -> MaskedBox:
 
 @st.composite
 def multi_discretes(draw: st.DrawFn) -> MultiDiscrete:
-    """Multi-discrete spaces of one to three axes."""
-    shape = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3).map(tuple))
+    """Multi-discrete spaces of up to three axes."""
+    shape = draw(st.lists(st.integers(1, 3), max_size=3).map(tuple))
     nvec = _fill(draw, st.integers(1, 4), shape)
     start = draw(st.none() | st.just("start"))
     dtype = draw(st.sampled_from(["int64", "int8"]))

@@ -376,6 +376,35 @@ def test_a_wrapper_without_env_says_so():
         empty.k  # noqa: B018
 
 
+class Broken(Wrapper):
+    @property
+    def price(self):
+        return self._prices[0]
+
+    @property
+    def fixed(self):
+        raise AttributeError("no data yet")
+
+
+def test_a_property_that_raises_an_attribute_error_keeps_its_cause():
+    env = Layer(Broken(Counter()))
+    with pytest.raises(AttributeError, match="object has no attribute '_prices'"):
+        _ = env.price
+    for read in (lambda: env.fixed, lambda: env.env.fixed, lambda: env.get_attr("fixed")):
+        with pytest.raises(AttributeError, match="no data yet"):  # and not the inner env's value
+            read()
+    assert not hasattr(env, "fixed") and env.unwrapped.fixed == 7
+    with pytest.raises(AttributeError, match="'Counter' object has no attribute 'nope'"):
+        _ = env.nope
+
+
+def test_a_space_that_the_env_lacks_is_named():
+    env = Counter()
+    del env.observation_space
+    with pytest.raises(AttributeError, match="'Counter' object has no attribute 'observation_space'"):
+        _ = Layer(Layer(env)).observation_space
+
+
 class WithK(Wrapper):
     def __init__(self, env):
         super().__init__(env)

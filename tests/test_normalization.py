@@ -99,6 +99,14 @@ def test_bad_arguments(argument, value, message):
         ObservationNormalizer(Box(0, 1), **arguments)
 
 
+@pytest.mark.parametrize("space", [Discrete(3), Dict({}), Tuple((MultiBinary(2), Discrete(2)))])
+def test_bad_arguments_are_refused_where_nothing_is_normalised(space):
+    with pytest.raises(ValueError, match="stats: expected 'running' or 'ewm', got 'x'"):
+        ObservationNormalizer(space, kind="x")
+    with pytest.raises(ValueError, match="expected a halflife above 0"):
+        ObservationNormalizer(space, kind="ewm", halflife=-1.0)
+
+
 # -- what counts -------------------------------------------------------------------------------------------
 
 
@@ -151,6 +159,30 @@ def test_a_masked_box_counts_and_normalises_occupied_slots_only():
     np.testing.assert_allclose(result["values"][..., 0], expected, atol=1e-4)
     before = normalizer.state_dict()
     normalizer.update(concatenate(space, [space.empty()]))
+    assert normalizer.state_dict() == before
+
+
+@pytest.mark.parametrize("kind", ["running", "ewm"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_shown_but_not_learnt_from(kind, value):
+    space = Dict({"x": Box(-INF, INF, (2,)), "y": Box(-INF, INF, ()), "z": MaskedBox(-INF, INF, (), max_size=2)})
+    normalizer = ObservationNormalizer(space, kind=kind)
+    rows = [
+        {"x": np.float32([1.0, 2.0]), "y": np.float32(5.0), "z": space["z"].pack([1.0, value])},
+        {"x": np.float32([3.0, value]), "y": np.float32(7.0), "z": space["z"].pack([3.0])},
+        {"x": np.float32([3.0, 6.0]), "y": np.float32(value), "z": space["z"].empty()},
+    ]
+    batch = concatenate(space, rows)
+    normalizer.update(batch)
+    stats = normalizer.stats
+    np.testing.assert_allclose(stats["x"].mean, [2.0, 4.0], rtol=1e-6)
+    np.testing.assert_allclose([stats["y"].mean, stats["z"].mean], [6.0, 2.0], rtol=1e-6)
+    assert [round(stats[key].count, 3) for key in space] == [2.0, 2.0, 2.0]
+    result = normalizer.normalize(batch)
+    np.testing.assert_array_equal(np.isfinite(result["x"]), [[True, True], [True, False], [True, True]])
+    np.testing.assert_array_equal(np.isfinite(result["z"]["values"]), [[True, False], [True, True], [True, True]])
+    before = normalizer.state_dict()
+    normalizer.update(batch, np.array([False, False, False]))
     assert normalizer.state_dict() == before
 
 
@@ -239,6 +271,21 @@ def test_envs_that_were_not_stepped_do_not_count():
     np.testing.assert_array_equal(discounted.returns, [2.0, 2.0, 8.0])
     assert discounted.return_rms.count == pytest.approx(5.0, abs=1e-3)
     assert discounted.return_rms.mean == pytest.approx(np.mean([1, 2, 4, 2, 8]), rel=1e-4)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("learn", [True, False])
+def test_a_reward_that_is_not_finite_is_shown_but_not_learnt_from(value, learn):
+    discounted = DiscountedReturn(3, gamma=0.5)
+    discounted.update(np.array([1.0, 2.0, 4.0]), learn=learn)
+    discounted.update(np.array([1.0, value, 4.0]), learn=learn)
+    np.testing.assert_array_equal(discounted.returns, [1.5, 2.0, 6.0])
+    discounted.update(np.array([value, 2.0, 4.0]), np.array([True, True, False]), learn=learn)
+    np.testing.assert_array_equal(discounted.returns, [1.5, 3.0, 6.0])
+    assert discounted.return_rms.count == pytest.approx(6.0 if learn else 0.0, abs=1e-3)
+    if learn:
+        assert discounted.return_rms.mean == pytest.approx(np.mean([1, 2, 4, 1.5, 6, 3]), rel=1e-4)
+    np.testing.assert_array_equal(np.isfinite(discounted.scale(np.array([1.0, value, 2.0]))), [True, False, True])
 
 
 def test_rewards_are_divided_by_the_standard_deviation():

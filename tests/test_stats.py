@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import pickle
 
@@ -10,14 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sekai.stats import (
-    EpisodeStats,
-    ExponentialMovingStats,
-    InMemoryTracker,
-    LoggingTracker,
-    RunningMeanStd,
-    make_stats,
-)
+from sekai.stats import ExponentialMovingStats, RunningMeanStd, make_stats
 
 KINDS = [RunningMeanStd, ExponentialMovingStats]
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -172,9 +164,129 @@ def test_a_state_of_another_kind_or_shape_is_refused():
         stats.load_state_dict({"kind": "running"})
     with pytest.raises(ValueError, match="expected the keys"):
         stats.load_state_dict([1, 2])
-    with pytest.raises(ValueError, match="reshape"):
-        stats.load_state_dict({**before, "var": [1.0]})
     assert stats.state_dict() == before
+
+
+@pytest.mark.parametrize("cls", KINDS)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"var": [1.0, -1.0]}, "expected a finite mean and a finite var of at least 0, got"),
+        ({"var": [1.0, math.nan]}, "expected a finite mean and a finite var"),
+        ({"var": [1.0, math.inf]}, "expected a finite mean and a finite var"),
+        ({"mean": [math.nan, 0.0]}, "expected a finite mean and a finite var"),
+        ({"mean": [0.0, -math.inf]}, "expected a finite mean and a finite var"),
+        ({"var": [1.0]}, r"var: expected an array of shape \(2,\), got \(1,\)"),
+        ({"mean": [[0.0, 1.0]]}, r"mean: expected an array of shape \(2,\), got \(1, 2\)"),
+        ({"mean": 0.0}, r"mean: expected an array of shape \(2,\), got \(\)"),
+        ({"mean": None}, r"mean: expected numbers in an array of shape \(2,\), got None"),
+        ({"mean": ["0", "1"]}, r"mean: expected numbers in an array of shape \(2,\)"),
+        ({"mean": [0.0, [1.0]]}, r"mean: expected numbers in an array of shape \(2,\)"),
+        ({"shape": None}, r"expected the shape \(2,\), got None"),
+        ({"shape": 2}, r"expected the shape \(2,\), got 2"),
+        ({"count": None}, "count: expected a finite number of at least 0, got None"),
+        ({"count": "3"}, "count: expected a finite number of at least 0, got '3'"),
+        ({"count": -1.0}, "count: expected a finite number of at least 0, got -1"),
+        ({"count": math.nan}, "count: expected a finite number of at least 0, got nan"),
+        ({"count": math.inf}, "count: expected a finite number of at least 0, got inf"),
+        ({"weight": -1.0, "epsilon": -1.0}, "(weight|epsilon): expected a finite number of at least 0, got -1"),
+    ],
+)
+def test_a_state_without_meaning_is_refused_and_changes_nothing(cls, changes, message):
+    stats = cls((2,))
+    stats.update([[1.0, 2.0], [3.0, 5.0]])
+    before = stats.state_dict()
+    with pytest.raises(ValueError, match=f"{cls.__name__}.load_state_dict.*{message}"):
+        stats.load_state_dict({**before, **changes})
+    assert stats.state_dict() == before
+
+
+@pytest.mark.parametrize("cls", KINDS)
+@pytest.mark.parametrize("batch", [np.array([[1.0, None]], object), [["a", "b"]], np.ones((1, 2), complex)])
+def test_something_else_than_real_numbers_is_refused(cls, batch):
+    stats = cls((2,))
+    before = stats.state_dict()
+    with pytest.raises(TypeError, match=rf"{cls.__name__}.update: expected real numbers, got dtype "):
+        stats.update(batch)
+    with pytest.raises(TypeError, match=rf"{cls.__name__}.normalize: expected real numbers, got dtype "):
+        stats.normalize(batch)
+    assert stats.state_dict() == before
+
+
+@pytest.mark.parametrize("cls", KINDS)
+@pytest.mark.parametrize("shape", [(300, 2), (600,), (3, 300), (3, 1), (300, 1), (), (2,), (0,)])
+def test_samples_of_the_wrong_shape_are_not_normalised(cls, shape):
+    with pytest.raises(ValueError, match=rf"{cls.__name__}.normalize: expected samples of shape \(..., 3\), got \("):
+        cls((3,)).normalize(np.zeros(shape))
+
+
+def test_samples_with_any_number_of_leading_axes_are_normalised():
+    stats = RunningMeanStd((2, 3))
+    stats.update(np.random.default_rng(0).normal(size=(50, 2, 3)))
+    x = np.random.default_rng(1).normal(size=(40, 30, 2, 3))
+    expected = (x - stats.mean) / np.sqrt(stats.var + 1e-8)
+    np.testing.assert_allclose(stats.normalize(x), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match=r"expected samples of shape \(..., 2, 3\), got \(900, 2\)"):
+        stats.normalize(np.zeros((900, 2)))
+
+
+@pytest.mark.parametrize("n", [2, 3000])
+def test_an_unfit_out_is_refused(n):
+    stats, x = RunningMeanStd((3,)), np.zeros((n, 3))
+    for out in (np.empty((3, n)).T, np.empty((n, 6))[:, ::2], np.empty((n, 4)), np.empty(3 * n)):
+        with pytest.raises(ValueError, match=rf"expected a C-contiguous out of shape \({n}, 3\), got"):
+            stats.normalize(x, out=out)
+
+
+# -- samples that do not count -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (40,)])
+@pytest.mark.parametrize("n", [4, 3000])
+def test_samples_that_are_not_finite_do_not_count(cls, dtype, shape, n):
+    batch = np.random.default_rng(3).normal(2.0, 3.0, (n, *shape)).astype(dtype)
+    flat = batch.reshape(n, -1)
+    flat[0, 0], flat[1, -1], flat[n - 1, 0] = np.nan, np.inf, -np.inf
+    kept = batch[2:-1]
+    stats, reference = cls(shape), cls(shape)
+    stats.update(batch)
+    reference.update(kept)
+    assert np.isfinite(stats.mean).all() and np.isfinite(stats.var).all()
+    assert stats.state_dict() == reference.state_dict()
+
+
+@pytest.mark.parametrize("cls", KINDS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200, -1e300])
+def test_a_batch_of_nothing_that_counts_changes_nothing(cls, value):
+    stats = cls((2,))
+    stats.update([[1.0, 2.0], [3.0, 5.0]])
+    before = stats.state_dict()
+    stats.update([[value, 0.0], [0.0, value]])
+    stats.update(np.full((3, 2), value))
+    assert stats.state_dict() == before
+    fresh = cls((2,))
+    fresh.update(np.full((3, 2), value))
+    assert fresh.state_dict() == cls((2,)).state_dict()
+
+
+def test_numbers_as_large_as_counted_do_not_overflow():
+    stats = RunningMeanStd()
+    for sign in (1.0, -1.0, 1.0):
+        stats.update(np.full(1000, sign * 1e140))
+    assert np.isfinite(stats.var) and np.isfinite(stats.normalize(0.0))
+
+
+@pytest.mark.parametrize("cls", KINDS)
+@pytest.mark.parametrize(("mean", "var"), [(np.nan, 1.0), (np.inf, 1.0), (0.0, np.nan), (0.0, np.inf), (0.0, -1.0)])
+def test_moments_that_are_not_finite_are_refused(cls, mean, var):
+    stats = cls((2,))
+    with pytest.raises(ValueError, match="update_from_moments: expected a finite mean and a finite var of at least 0"):
+        stats.update_from_moments([0.0, mean], [1.0, var], 2)
+    with pytest.raises(ValueError, match="update_from_moments: expected a count of at least 0, got (nan|inf)"):
+        stats.update_from_moments([0.0, 0.0], [1.0, 1.0], mean if mean != 0 else np.nan)
+    assert stats.state_dict() == cls((2,)).state_dict()
 
 
 def test_make_stats():
@@ -262,69 +374,3 @@ def test_old_data_are_forgotten():
 def test_a_bad_halflife_is_refused(halflife):
     with pytest.raises(ValueError, match="expected a halflife above 0"):
         ExponentialMovingStats(halflife=halflife)
-
-
-# -- episodes and trackers ---------------------------------------------------------------------------------
-
-
-def episode(episode_return=1.0, length=2, **kwargs):
-    return EpisodeStats(episode_return, length, 0.5, 10.0, 10.5, True, False, **kwargs)
-
-
-def test_episode_stats_are_frozen_and_slotted():
-    stats = episode()
-    assert stats.done and stats.extra == {} and stats.elapsed_time == 0.5
-    assert episode().extra is not stats.extra
-    assert pickle.loads(pickle.dumps(stats)) == stats
-    assert not EpisodeStats(0.0, 0, 0.0, 0.0, 0.0, False, False).done
-    assert EpisodeStats(0.0, 0, 0.0, 0.0, 0.0, False, True).done
-    with pytest.raises(AttributeError):
-        stats.episode_return = 2.0
-    assert not hasattr(stats, "__dict__")
-
-
-def test_in_memory_tracker_keeps_the_last_episodes():
-    tracker = InMemoryTracker(max_episodes=2)
-    tracker.on_reset("Env-v0", 3)
-    tracker.on_step(1.0, False, False, {})
-    for value in (1.0, 2.0, 6.0):
-        tracker.on_episode_end(episode(value, length=int(value)))
-    assert [stats.episode_return for stats in tracker.episodes] == [2.0, 6.0]
-    assert tracker.summary() == {
-        "num_episodes": 2,
-        "mean_return": 4.0,
-        "min_return": 2.0,
-        "max_return": 6.0,
-        "mean_length": 4.0,
-    }
-
-
-def test_the_summary_without_episodes_is_nan():
-    summary = InMemoryTracker().summary()
-    assert summary.pop("num_episodes") == 0
-    assert len(summary) == 4 and all(math.isnan(value) for value in summary.values())
-
-
-def test_a_tracker_that_keeps_nothing_is_refused():
-    with pytest.raises(ValueError, match="expected max_episodes of at least 1, got 0"):
-        InMemoryTracker(0)
-
-
-def test_logging_tracker_writes_one_record_per_episode(caplog):
-    tracker = LoggingTracker()
-    with caplog.at_level(logging.INFO, logger="sekai.episodes"):
-        tracker.on_reset("Env-v0", None)
-        tracker.on_step(1.0, False, False, {})
-        tracker.on_episode_end(episode(2.5, 7, extra={"env_index": 3}))
-    (record,) = caplog.records
-    text = record.getMessage()
-    assert record.levelno == logging.INFO
-    assert "return 2.5" in text and "length 7" in text and "'env_index': 3" in text
-    assert tracker.summary()["num_episodes"] == 1
-
-
-def test_logging_tracker_takes_a_logger(caplog):
-    logger = logging.getLogger("mine")
-    with caplog.at_level(logging.INFO, logger="mine"):
-        LoggingTracker(logger).on_episode_end(episode())
-    assert [record.name for record in caplog.records] == ["mine"]

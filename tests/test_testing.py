@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import random
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from sekai.env import Env
 from sekai.errors import ResetRequired
 from sekai.results import ResetResult, StepResult
-from sekai.spaces import Box, Dict, Discrete
+from sekai.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 from sekai.testing import check_env
 from sekai.wrappers import AutoReset, NormalizeObservation, OrderEnforcing, RecordEpisodeStatistics, TimeLimit
 
@@ -175,11 +176,27 @@ def test_step_returns_something_else():
 
 
 @pytest.mark.parametrize(
-    "observation", [np.zeros(3), np.zeros((2, 1)), [0.0, 0.0], None, np.array([np.nan, 0.0]), np.array(["a", "b"])]
+    "observation", [np.zeros(3), np.zeros((2, 1)), [0.0], None, np.array([np.nan, 0.0]), np.array(["a", "b"])]
 )
 def test_an_observation_outside_its_space(observation):
     problem = check_env(changed(observation=observation))[0]
     assert problem.startswith("step 1: expected an observation in Box(-inf, inf, (2,), float64), got")
+
+
+def test_an_observation_of_lists():
+    assert check_env(changed(observation=[0.0, 0.0]))[0] == (
+        "step 1: expected an observation of arrays, got [0.0, 0.0] (list)"
+    )
+
+    class Nested(Walk):
+        def __init__(self):
+            super().__init__()
+            self.observation_space = Dict(x=Tuple((self.observation_space, MultiBinary(2), Discrete(2))))
+
+        def observe(self):
+            return {"x": (super().observe(), (0, 1), 1)}
+
+    assert the_only_problem(Nested()).startswith("reset(seed=0): expected an observation of arrays, got {'x':")
 
 
 def test_a_first_observation_outside_its_space():
@@ -218,6 +235,59 @@ def test_an_info_of_a_reset_that_is_no_dict():
             return ResetResult(super().reset(seed=seed).observation, None)
 
     assert the_only_problem(NoInfo()) == "reset(seed=0): expected a dict as info, got None (NoneType)"
+
+
+def test_an_info_of_none_is_told_once():
+    assert the_only_problem(changed(info=None)) == "step 1: expected a dict as info, got None (NoneType)"
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space"])
+@pytest.mark.parametrize("place", ["step", "reset"])
+def test_a_space_that_changes_on_the_way(name, place):
+    class Moves(Walk):
+        def change(self):
+            old = getattr(self, name)
+            setattr(self, name, Box(-9.0, 9.0, old.shape, old.dtype))
+
+        def reset(self, *, seed=None, options=None):
+            result = super().reset(seed=seed)
+            if place == "reset":
+                self.change()
+            return result
+
+        def step(self, action):
+            result = super().step(action)
+            if place == "step":
+                self.change()
+            return result
+
+    problem = the_only_problem(Moves())
+    where = "step 1" if place == "step" else "reset(seed=0)"
+    assert problem.startswith(f"{where}: expected {name} to stay Box(") and "got Box(-9.0, 9.0, " in problem
+
+
+def test_a_space_that_is_changed_in_place():
+    class Grows(Still):
+        def __init__(self):
+            self.action_space = Discrete(2)
+
+        def step(self, action):
+            self.action_space.n += 1
+            return super().step(action)
+
+    assert the_only_problem(Grows()) == "step 1: expected action_space to stay Discrete(2), got Discrete(3)"
+
+
+def test_a_space_made_afresh_each_time_is_no_problem():
+    class Fresh(Walk):
+        def __init__(self):
+            self.action_space = Box(-1.0, 1.0, (1,))
+
+        @property
+        def observation_space(self):
+            return Box(-np.inf, np.inf, (2,), np.float64)
+
+    assert check_env(Fresh()) == []
 
 
 def test_every_problem_is_told_once_and_beside_the_others():
@@ -283,7 +353,8 @@ def test_state_that_survives_a_reset():
     [
         (100, "reset(seed=0): expected the same seed and actions to give the same run, got: step 1: expected a"),
         (200, "with seed 1: step 1: expected a result, got IndexError: worn out"),
-        (300, "a further run: expected no error, got IndexError: worn out"),
+        (300, "async_reset() and async_step(): expected the same run as through reset() and step(), got: step 1"),
+        (400, "a further run: expected no error, got IndexError: worn out"),
     ],
 )
 def test_an_env_that_wears_out(n, message):
@@ -308,6 +379,154 @@ def test_a_seed_that_is_ignored():
     assert problem == (
         "reset(seed=1): expected the seed to reach _set_rng(), got _rng_seed None and the same run as with seed 0"
     )
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, AutoReset])
+@pytest.mark.parametrize("limit", [5, 1000])  # episodes that end during the run, and one that does not
+@pytest.mark.parametrize("fallback", [0, 7])
+def test_a_reset_that_starts_the_stream_again(wrap, limit, fallback):
+    class Restarts(Walk):
+        def reset(self, *, seed=None, options=None):
+            self.n = 0
+            return super().reset(seed=fallback if seed is None else seed)
+
+        def step(self, action):
+            self.n += 1
+            return super().step(action)
+
+        def outcome(self, observation, reward, terminated, truncated, info):
+            return StepResult(observation, reward, False, self.n >= limit, info)
+
+    env = wrap(Restarts())
+    problem = the_only_problem(env)
+    if limit > 100:
+        place = "reset() at the end"
+    else:
+        place = "step 5" if isinstance(env, AutoReset) else "reset() after step 5"
+    assert problem == f"{place}: expected the random stream to go on without a seed, got a new generator"
+
+
+class OwnStream(Walk):
+    """A correct env that draws from a generator that it keeps itself."""
+
+    own = None
+
+    def generator(self, seed):
+        if seed is not None or self.own is None:
+            self.own = np.random.default_rng(seed)
+
+    def reset(self, *, seed=None, options=None):
+        self.generator(seed)
+        self.x = 0.0
+        return ResetResult(self.observe(), {})
+
+    def observe(self):
+        return np.array([self.x, self.own.random()])
+
+    def step(self, action):
+        self.x += float(action[0])
+        return self.outcome(self.observe(), -abs(self.x), abs(self.x) > 2.0, False, {})
+
+
+def test_an_own_stream_that_starts_again():
+    class Restarts(OwnStream):
+        def generator(self, seed):
+            self.own = np.random.default_rng(0 if seed is None else seed)
+
+    assert check_env(OwnStream()) == []
+    assert the_only_problem(Restarts()) == (
+        "reset() without a seed: expected the random stream to go on, got the same episode each time"
+    )
+
+
+def test_episodes_that_are_alike_by_chance_are_no_problem():
+    class Coin(OwnStream):
+        def observe(self):
+            return np.array([self.x, float(self.own.random() < 0.5)])
+
+    class Once(OwnStream):  # draws when it is seeded, and never again
+        def generator(self, seed):
+            if seed is not None:
+                self.drawn = float(seed % 2)
+
+        def observe(self):
+            return np.array([self.x, self.drawn])
+
+    for env in (Coin(), Once()):
+        assert check_env(env, n_steps=5) == []
+
+
+# -- async -------------------------------------------------------------------------------------------------
+
+
+class Twofold(Walk):
+    """An env whose async methods are its own."""
+
+    async def async_step(self, action):
+        await asyncio.sleep(0)
+        return self.step(action)
+
+    async def async_reset(self, *, seed=None, options=None):
+        await asyncio.sleep(0)
+        return self.reset(seed=seed, options=options)
+
+
+def test_async_methods_of_its_own_that_do_the_same():
+    assert check_env(Twofold()) == []
+    assert check_env(AutoReset(Twofold())) == []
+
+
+def test_an_async_step_that_returns_something_else():
+    class Later(Twofold):
+        async def async_step(self, action):
+            result = await super().async_step(action)
+            return StepResult(result.observation, result.reward + 1.0, result.terminated, result.truncated, {})
+
+    assert the_only_problem(Later()).startswith(
+        "async_reset() and async_step(): expected the same run as through reset() and step(), got: result 1 is ("
+    )
+
+
+def test_an_async_reset_that_returns_something_else():
+    class Later(Twofold):
+        async def async_reset(self, *, seed=None, options=None):
+            return (await super().async_reset(seed=seed)).observation
+
+    assert "got: reset(seed=0): expected a ResetResult, got" in the_only_problem(Later())
+
+
+def test_an_async_step_with_another_info():
+    class Later(Twofold):
+        async def async_step(self, action):
+            result = await super().async_step(action)
+            return StepResult(result.observation, result.reward, result.terminated, result.truncated, None)
+
+    assert the_only_problem(Later()).endswith("got: step 1: expected a dict as info, got None (NoneType)")
+
+
+def test_an_async_step_that_fails():
+    class Fails(Twofold):
+        async def async_step(self, action):
+            raise OSError("no connection")
+
+    class Plain(Twofold):
+        def async_step(self, action):
+            return self.step(action)
+
+    assert the_only_problem(Fails()).endswith("got: step 1: expected a result, got OSError: no connection")
+    assert "got: step 1: expected a result, got TypeError" in the_only_problem(Plain())
+
+
+def test_an_env_is_checked_within_a_running_loop():
+    class Later(Twofold):
+        async def async_step(self, action):
+            return None
+
+    async def check():
+        return check_env(Twofold()), check_env(Later())
+
+    good, bad = asyncio.run(check())
+    assert good == [] and len(bad) == 1 and "got: step 1: expected a StepResult, got None" in bad[0]
 
 
 def test_the_global_numpy_generator():

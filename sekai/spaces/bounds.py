@@ -20,7 +20,9 @@ class Bounds:
     """A lower and an upper bound, both inclusive, for each element of an array; immutable.
 
     A bound that repeats along an axis is stored once for that axis, so the bounds of a batch of a million
-    rows take the memory of one row. Use ``Bounds.parse`` to make one from a user's arguments.
+    rows take the memory of one row. Bounds are equal when all four arrays are: an integer without a bound is
+    drawn in another way than one bounded by the limit of its dtype. Use ``Bounds.parse`` to make one from a
+    user's arguments.
 
     Args:
         shape: Shape of the bounded array.
@@ -116,10 +118,11 @@ class Bounds:
     def contain(self, x: Any) -> bool:
         """Whether ``x`` is an array of this shape, of a dtype that casts safely to this one, in bounds.
 
-        For shape ``()`` it may be a number as well.
+        It may also be a (nested) list or tuple, or for shape ``()`` a number. These have no dtype: what
+        counts is that a float is given to a float dtype only, and in bounds once it has been rounded to it.
         """
         if not isinstance(x, (np.ndarray, np.generic)):
-            return self.shape == () and self._contain_number(x)
+            return self._contain_plain(x)
         if x.shape != self.shape or (x.dtype != self.dtype and not np.can_cast(x.dtype, self.dtype)):
             return False
         return bool(self.inside(x).all())
@@ -128,11 +131,17 @@ class Bounds:
         """bool, shape of ``x``: which elements are in bounds; NaN never is. ``x`` may have leading axes."""
         return (x >= self._low) & (x <= self._high)
 
-    def _contain_number(self, x: Any) -> bool:
-        kinds: tuple[type, ...] = {"b": (bool,), "f": (int, float)}.get(self.dtype.kind, (int,))
-        if not isinstance(x, kinds) or (isinstance(x, bool) and self.dtype.kind != "b"):
+    def _contain_plain(self, x: Any) -> bool:
+        array = None if isinstance(x, bool) and self.dtype.kind != "b" else array_of(x)
+        if array is None or array.shape != self.shape:
             return False
-        return bool(self._low.item() <= x <= self._high.item())
+        if array.size and array.dtype.kind not in {"b": "b", "f": "biuf"}.get(self.dtype.kind, "biu"):
+            return False
+        if self.dtype.kind != "f":
+            return bool(self.inside(array).all())
+        with np.errstate(over="ignore"):
+            cast = array.astype(self.dtype)
+        return bool((self.inside(cast) & (np.isinf(cast) == np.isinf(array))).all())
 
     @property
     def all_bounded(self) -> tuple[bool, bool]:
@@ -232,7 +241,10 @@ class Bounds:
             isinstance(other, Bounds)
             and self.shape == other.shape
             and self.dtype == other.dtype
-            and (0 in self.shape or bool((self._low == other._low).all() and (self._high == other._high).all()))
+            and (
+                0 in self.shape
+                or all(bool((mine == its).all()) for mine, its in zip(self._stored, other._stored, strict=True))
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -274,6 +286,18 @@ def compact(array: NDArray[Any]) -> NDArray[Any]:
         return array
     pairs = zip(array.shape, array.strides, strict=True)
     return array[tuple(slice(1) if stride == 0 and n > 1 else slice(None) for n, stride in pairs)]
+
+
+def array_of(x: Any) -> Any:
+    """``x`` if it is of NumPy, the array of a list, a tuple or a number; None if that has no numeric dtype."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x
+    if not isinstance(x, (list, tuple, int, float)):
+        return None
+    try:
+        return _as_array(x, "array_of")
+    except (TypeError, ValueError):
+        return None
 
 
 def describe_array(array: NDArray[Any], shape: tuple[int, ...], *, scalar: bool = False) -> str:

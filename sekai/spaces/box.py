@@ -19,7 +19,10 @@ class Box(Space[NDArray[Any]]):
     distance (mean 1) from a single bound, standard normal without bounds. It takes no mask.
 
     ``contains(x)`` wants an array of this shape and of a dtype that casts safely to this one; NaN is never
-    contained. For shape ``()`` it takes numbers as well.
+    contained. It takes nested lists and tuples of numbers as well, and for shape ``()`` a number.
+
+    Boxes are equal when their shapes, dtypes and bounds are. An integer without a bound differs from one
+    bounded by the limit of the dtype: ``is_bounded()``, samples and the repr do.
 
     Args:
         low: Lower bound, a number or an array of the shape; ``-inf`` where there is none.
@@ -101,7 +104,7 @@ class Box(Space[NDArray[Any]]):
         return self.bounds.sample(self.rng)
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is an array of this shape, of a dtype that casts safely, within the bounds."""
+        """Whether ``x`` is an array (or list) of this shape, of a dtype that casts safely, in bounds."""
         return self.bounds.contain(x)
 
     def to_jsonable(self, samples: Iterable[Any]) -> list[Any]:

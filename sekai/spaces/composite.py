@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, overload
 
 from sekai.seeding import make_seed_sequence
@@ -17,7 +17,7 @@ class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]]):
     equality does not depend on it.
 
     ``sample(mask)`` takes a dict with a mask (or None) for every key. ``seed(seed)`` also takes a dict with a
-    seed for every key. ``x in space`` asks for an element; for a key, ask ``key in space.spaces``.
+    seed for every key. ``x in space`` asks for an element; for a key, ask ``key in space.keys()``.
 
     Args:
         mapping: Space by key, or pairs of key and space.
@@ -99,6 +99,19 @@ class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]]):
     def _by_key(self, samples: list[Any], method: str) -> list[dict[str, Any]]:
         columns = [getattr(space, method)([x[key] for x in samples]) for key, space in self.spaces.items()]
         return [{key: column[i] for key, column in zip(self.spaces, columns, strict=True)} for i in range(len(samples))]
+
+    # Those of Mapping would ask ``key in self``, which asks for an element.
+    def keys(self) -> KeysView[str]:
+        """A view of the keys."""
+        return self.spaces.keys()
+
+    def values(self) -> ValuesView[Space[Any]]:
+        """A view of the spaces."""
+        return self.spaces.values()
+
+    def items(self) -> ItemsView[str, Space[Any]]:
+        """A view of the pairs of key and space."""
+        return self.spaces.items()
 
     def __getitem__(self, key: str) -> Space[Any]:
         return self.spaces[key]

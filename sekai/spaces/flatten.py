@@ -214,7 +214,7 @@ def _(space: MultiDiscrete, array: NDArray[Any]) -> Any:
     offsets = _offsets(space)
     index = [array[offsets[i] : offsets[i + 1]].argmax() for i in range(len(offsets) - 1)]
     x = space.start.astype(np.int64) + np.array(index, dtype=np.int64).reshape(space.shape)
-    return x.astype(space.dtype)
+    return np.asarray(x, dtype=space.dtype)
 
 
 @_unflatten.register

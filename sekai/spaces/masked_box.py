@@ -138,8 +138,8 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
         """Put ``k`` arrays into slots of their own.
 
         Args:
-            values: Shape ``(k, *shape)``, of a dtype that casts to this one within its kind. Not checked
-                against the bounds; ``contains`` does that.
+            values: Shape ``(k, *shape)``; integers for an integer dtype, numbers for a float one, to which
+                they are rounded. Not checked against the bounds; ``contains`` does that.
             slots: k different slots in ``range(max_size)``; None for the first k.
 
         Returns:
@@ -147,8 +147,8 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
 
         Raises:
             TypeError: The values do not cast to the dtype, or slots are not integers.
-            ValueError: The space is a batch, there are more values than slots or values of another shape, or
-                a slot is repeated or out of range.
+            ValueError: The space is a batch, there are more values than slots or values of another shape, a
+                value does not fit the dtype, or a slot is repeated or out of range.
         """
         self._refuse_batch("pack")
         array = np.asarray(values)
@@ -160,11 +160,15 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
         k = len(array)
         if k > self.max_size:
             raise ValueError(f"MaskedBox.pack: expected at most {self.max_size} values (max_size), got {k}")
-        if not np.can_cast(array.dtype, self.dtype, "same_kind"):
+        integers = array.dtype.kind in "iu" and self.dtype.kind in "iu"
+        if not integers and not np.can_cast(array.dtype, self.dtype, "same_kind"):
             raise TypeError(f"MaskedBox.pack: expected values that cast to {self.dtype}, got {array.dtype}")
+        cast, changed = _cast(array, self.dtype)
+        if changed.any():
+            raise ValueError(f"MaskedBox.pack: expected values that fit {self.dtype}, got {array[changed][0]}")
         at: Any = slice(k) if slots is None else self._check_slots(slots, k)
         sample = self.empty()
-        sample[_VALUES][at] = array
+        sample[_VALUES][at] = cast
         sample[_MASK][at] = 1
         return sample
 
@@ -239,12 +243,17 @@ def _check_fill(fill_value: Any, dtype: np.dtype[Any]) -> Any:
         raise TypeError(f"MaskedBox fill_value: expected a number, got {fill_value!r}")
     if given != given:
         raise ValueError("MaskedBox fill_value: expected a number, got NaN")
-    with np.errstate(over="ignore", invalid="ignore"):
-        cast = given.astype(dtype)[()]
-    rounded = dtype.kind == "f" and np.isinf(cast) == np.isinf(given)
-    if not rounded and (cast.item() != given.item()):
+    cast, changed = _cast(given, dtype)
+    if changed:
         raise ValueError(f"MaskedBox fill_value: expected a value that fits {dtype}, got {fill_value!r}")
-    return cast
+    return cast[()]
+
+
+def _cast(array: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """``array`` in ``dtype``, and where that changed it: a float may be rounded, but not to infinity."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = array.astype(dtype)
+    return cast, np.asarray(np.isinf(cast) != np.isinf(array) if dtype.kind == "f" else cast != array)
 
 
 def _fits(x: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.spaces.bounds import array_of
 from sekai.spaces.space import Space, check_count, check_mask, check_shape
 
 
@@ -16,7 +17,8 @@ class MultiBinary(Space[NDArray[np.int8]]):
 
     ``sample(mask)`` takes an int8 array of the shape: 0 and 1 fix an element to that value, 2 leaves it free.
 
-    ``contains(x)`` takes integer and bool arrays of the shape.
+    ``contains(x)`` takes integer and bool arrays of the shape, nested lists and tuples likewise, and for
+    shape ``()`` a number.
 
     Args:
         n: How many elements, for a 1-D array; or a shape. Every axis is at least 1.
@@ -52,19 +54,20 @@ class MultiBinary(Space[NDArray[np.int8]]):
             TypeError: The mask is no int8 array.
             ValueError: The mask is not of the shape or holds values other than 0, 1 and 2.
         """
-        x = self.rng.integers(0, 2, size=self.shape, dtype=np.int8)
+        x = np.asarray(self.rng.integers(0, 2, size=self.shape, dtype=np.int8))
         if mask is not None:
             check_mask(mask, self.shape, 2, "MultiBinary.sample mask")
             np.copyto(x, mask, where=mask != 2)
         return x
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is an integer or bool array of this shape with no other values than 0 and 1."""
+        """Whether ``x`` is an integer or bool array (or list) of this shape, of zeros and ones."""
+        array = array_of(x)
         return (
-            isinstance(x, np.ndarray)
-            and x.shape == self.shape
-            and x.dtype.kind in "iub"
-            and bool(((x == 0) | (x == 1)).all())
+            array is not None
+            and array.shape == self.shape
+            and array.dtype.kind in "iub"
+            and bool(((array == 0) | (array == 1)).all())
         )
 
     def to_jsonable(self, samples: Iterable[Any]) -> list[Any]:

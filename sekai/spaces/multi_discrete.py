@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from sekai.spaces.bounds import Bounds, check_dtype, compact, describe_array
+from sekai.spaces.bounds import Bounds, array_of, check_dtype, compact, describe_array
 from sekai.spaces.space import Space, check_mask
 
 
@@ -18,7 +18,8 @@ class MultiDiscrete(Space[NDArray[Any]]):
     ``sample(mask)`` takes tuples nested like the axes of ``nvec``, with an int8 array of shape ``(nvec[i],)``
     for each element: 1 for a value that may be drawn, 0 for one that may not; zeros only give ``start[i]``.
 
-    ``contains(x)`` wants an integer array of this shape, of a dtype that casts safely to this one.
+    ``contains(x)`` wants an integer array of this shape, of a dtype that casts safely to this one. It takes
+    nested lists and tuples of ints as well, and for shape ``()`` an int.
 
     Args:
         nvec: How many values each element may take, all at least 1; an array of any number of axes.
@@ -88,8 +89,9 @@ class MultiDiscrete(Space[NDArray[Any]]):
         return x
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is an integer array of this shape with every element in its range."""
-        return isinstance(x, np.ndarray) and x.dtype.kind in "iu" and self.bounds.contain(x)
+        """Whether ``x`` is an integer array (or list) of this shape with every element in its range."""
+        array = array_of(x)
+        return array is not None and (array.dtype.kind in "iu" or not array.size) and self.bounds.contain(x)
 
     def to_jsonable(self, samples: Iterable[Any]) -> list[Any]:
         """Nested lists of ints."""

@@ -135,10 +135,11 @@ class RowBatch:
         truncated: bool (num_envs,), False at first.
 
     Attributes:
+        observations: The batch of observations.
         infos: The infos that are not empty, by row.
     """
 
-    __slots__ = ("_space", "_observations", "_rewards", "_terminated", "_truncated", "infos")
+    __slots__ = ("_space", "observations", "_rewards", "_terminated", "_truncated", "infos")
 
     def __init__(
         self,
@@ -149,7 +150,7 @@ class RowBatch:
         truncated: NDArray[np.bool_],
     ) -> None:
         self._space = space
-        self._observations = observations
+        self.observations = observations
         self._rewards = rewards
         self._terminated = terminated
         self._truncated = truncated
@@ -175,7 +176,7 @@ class RowBatch:
             self._truncated[row] = True
         if step.info:
             self.infos[row] = snapshot_info(step.info)
-        layout.write_row(self._space, self._observations, row, step.observation)
+        layout.write_row(self._space, self.observations, row, step.observation)
 
     def step_rows(
         self,
@@ -193,7 +194,7 @@ class RowBatch:
             failed: Told the row and the error of each one that fails, before the others go on; None lets the first
                 error propagate.
         """
-        memory, places = layout.vectors(self._observations) or (None, [])
+        memory, places = layout.vectors(self.observations) or (None, [])
         rewards, terminated, truncated, infos = self._rewards, self._terminated, self._truncated, self.infos
         for row, action in zip(rows, actions, strict=True):
             index = row.index
@@ -213,7 +214,7 @@ class RowBatch:
                 try:
                     memory[places[index]] = step.observation
                 except (TypeError, ValueError):
-                    layout.write_row(self._space, self._observations, index, step.observation)
+                    layout.write_row(self._space, self.observations, index, step.observation)
             except BaseException as error:
                 if failed is None:
                     raise
@@ -223,16 +224,16 @@ class RowBatch:
         """Take in what row ``row`` shows after a reset."""
         if reset.info:
             self.infos[row] = snapshot_info(reset.info)
-        layout.write_row(self._space, self._observations, row, reset.observation)
+        layout.write_row(self._space, self.observations, row, reset.observation)
 
     def step_result(self) -> VecStepResult[Any]:
         """The filled batch as the result of a step."""
         infos = list_infos(self.infos, len(self._rewards))
-        return VecStepResult(self._observations, self._rewards, self._terminated, self._truncated, infos)
+        return VecStepResult(self.observations, self._rewards, self._terminated, self._truncated, infos)
 
     def reset_result(self) -> VecResetResult[Any]:
         """The filled batch as the result of a reset."""
-        return VecResetResult(self._observations, list_infos(self.infos, len(self._rewards)))
+        return VecResetResult(self.observations, list_infos(self.infos, len(self._rewards)))
 
 
 def list_infos(infos: Mapping[int, InfoDict], num_envs: int) -> list[InfoDict]:

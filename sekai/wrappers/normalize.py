@@ -21,7 +21,7 @@ class NormalizeObservation(ObservationWrapper[Any, ActType, Any], Generic[ActTyp
     Works on any observation space: ``Box`` leaves are normalised, ``MaskedBox`` leaves over occupied slots
     only, other leaves pass through. Reset observations update the statistics like any other; a terminal
     observation (``info["final_observation"]`` of an ``AutoReset`` inside) is normalised without updating
-    them.
+    them. A leaf or slot that holds a NaN or an infinity does not update them either.
 
     Args:
         env: The env to wrap.
@@ -89,7 +89,7 @@ class NormalizeReward(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsTy
     """Scales rewards by the running standard deviation of the discounted return.
 
     OpenAI baselines' ``VecNormalize`` reward scaling: rewards are divided, not centred. The return starts
-    again with every episode.
+    again with every episode. A reward that is NaN or infinite neither enters it nor counts.
 
     Args:
         env: The env to wrap.

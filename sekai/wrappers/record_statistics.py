@@ -9,7 +9,7 @@ from sekai.batching.episodes import resets_itself
 from sekai.batching.infos import EPISODE
 from sekai.env import Env, Wrapper
 from sekai.results import ResetResult, StepResult
-from sekai.stats import EpisodeStats, InMemoryTracker, StatsTracker
+from sekai.tracking import EpisodeStats, InMemoryTracker, StatsTracker
 from sekai.types import ActType, ObsType, OptionsType, SeedType
 
 

@@ -96,8 +96,12 @@ class ClipAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[Obs
         self.action_space = _unbounded(self._inner)
 
     def action(self, action: NDArray[Any]) -> NDArray[Any]:
-        """The action, clipped, in the dtype of the env's action space."""
-        return _clip_into(self._inner, action)
+        """The action, clipped, in the dtype of the env's action space.
+
+        Raises:
+            InvalidAction: It is of another shape, or holds something else than numbers.
+        """
+        return _clip_into(self._inner, _numbers_of(self._inner.shape, action, "ClipAction"))
 
 
 class RescaleAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[ObsType]):
@@ -135,8 +139,9 @@ class RescaleAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[
         """The action on the scale of the env's action space.
 
         Raises:
-            InvalidAction: It is outside ``[min_action, max_action]``.
+            InvalidAction: It is of another shape, or outside ``[min_action, max_action]``.
         """
+        action = _numbers_of(self._inner.shape, action, "RescaleAction")
         low, high = self.action_space.low, self.action_space.high
         if not np.all((action >= low) & (action <= high)):
             raise InvalidAction(f"RescaleAction: expected an action in {self.action_space}, got {action}")
@@ -149,6 +154,19 @@ def _box_of(env: Env[Any, Any], where: str) -> Box:
     if not isinstance(env.action_space, Box):
         raise TypeError(f"{where}: expected a Box action space, got {env.action_space}")
     return env.action_space
+
+
+def _numbers_of(shape: tuple[int, ...], action: Any, where: str) -> NDArray[Any]:
+    """The action as an array, once it is known to be of that shape; it is never broadcast."""
+    try:
+        array = np.asarray(action)
+    except ValueError as ragged:
+        raise InvalidAction(f"{where}: expected an action of shape {shape}, got {ragged}") from None
+    if array.shape != shape:
+        raise InvalidAction(f"{where}: expected an action of shape {shape}, got shape {array.shape}")
+    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and np.isnan(array).any()):
+        raise InvalidAction(f"{where}: expected an action of numbers, got {action}")
+    return array
 
 
 def _unbounded(box: Box) -> Box:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.data.history import PriceHistory, as_history, read_csv
+from sims.data.history import PriceHistory, as_history
+from sims.data.table import read_csv
 
 __all__ = ["NAMES", "PriceHistory", "as_history", "load"]
 

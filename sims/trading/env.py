@@ -28,7 +28,8 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
     1. the account trades at the execution price ``P``: the open of bar ``i + 1``, so that the old position earns the
        gap from close to open, or the close of bar ``i`` itself. With ``W`` the wealth and ``u`` the position at
        ``P``, the position becomes the ``x`` for which ``x = w * (W - transaction_cost * |x - u|)``, so that the
-       weight holds exactly after the cost. If ``W <= 0`` the position is closed instead;
+       weight holds exactly after the cost. If ``W <= transaction_cost * |u|``, just when no such trade would leave
+       any wealth, the position is closed instead, and the account is ruined;
     2. a short position pays ``borrow_rate * |x|`` in cash;
     3. the position is held to the close of bar ``i + 1``, and the account is marked there.
 
@@ -46,7 +47,8 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
 
     Episode: starts flat with wealth 1 on a bar drawn uniformly from all on which a whole episode fits into the
     history, or on the one that ``reset(options={"start": i})`` names, ``lookback <= i <= T - 2`` for T bars. It is
-    terminated at ruin, wealth at or below 0, and truncated after ``episode_length`` steps or with the last bar.
+    terminated at ruin, wealth at or below 0, and truncated after ``episode_length`` steps, with the last bar, or when
+    wealth has grown beyond 1e100, before float64 runs out.
 
     Infos, of a step: ``price`` (close of the new bar), ``wealth``, ``position`` (weight held), ``turnover`` (value
     traded over wealth, both at the execution price before costs; 0 if the gap ruined the account), ``cost``,
@@ -62,7 +64,7 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
             uniformly all the same.
         actions: ``"discrete"`` or ``"weight"``.
         transaction_cost: Fraction of the value traded, in [0, 1).
-        borrow_rate: Per bar, fraction of the value of a short position at the execution price, at least 0.
+        borrow_rate: Per bar, fraction of the value of a short position at the execution price, in [0, 1).
         execution: ``"open"`` or ``"close"``; None for ``"open"`` where the history has opens, else ``"close"``.
         reward: ``"log_growth"`` or ``"return"``.
         autoreset: Start a new episode in the step in which one ends (see ``sekai.VecEnv``).
@@ -72,6 +74,7 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
     Raises:
         TypeError: An argument is of the wrong type.
         ValueError: An argument is out of its range, the prices are not valid, or the history is too short.
+        OSError: The file of prices cannot be read: FileNotFoundError where there is none.
     """
 
     #: Builders of the policies offered by name; each takes a VecEnv of this market.
@@ -121,12 +124,12 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         self._market = _make_market(history, params.execution)
         self._terms = Terms(params.transaction_cost, params.borrow_rate, params.reward == "log_growth")
         self._account = Account(
-            bar=np.full(num_envs, params.lookback, dtype=np.int64),
-            end=np.full(num_envs, params.lookback, dtype=np.int64),
-            units=np.zeros(num_envs),
-            cash=np.full(num_envs, START_WEALTH),
-            wealth=np.full(num_envs, START_WEALTH),
-            weight=np.zeros(num_envs),
+            bar=np.full(self.num_envs, params.lookback, dtype=np.int64),
+            end=np.full(self.num_envs, params.lookback, dtype=np.int64),
+            units=np.zeros(self.num_envs),
+            cash=np.full(self.num_envs, START_WEALTH),
+            wealth=np.full(self.num_envs, START_WEALTH),
+            weight=np.zeros(self.num_envs),
         )
 
     @property
@@ -153,7 +156,7 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
     @property
     def bar(self) -> NDArray[np.int64]:
         """int64 (N,): the last bar whose close each sub-env has seen."""
-        return self._account.bar.copy()
+        return np.array(self._account.bar)
 
     @property
     def price(self) -> NDArray[np.float64]:
@@ -163,12 +166,12 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
     @property
     def wealth(self) -> NDArray[np.float64]:
         """float64 (N,): wealth at that close, 1.0 at the start of an episode."""
-        return self._account.wealth.copy()
+        return np.array(self._account.wealth)
 
     @property
     def position(self) -> NDArray[np.float64]:
         """float64 (N,): the weight held at that close, 0 at ruin."""
-        return self._account.weight.copy()
+        return np.array(self._account.weight)
 
     def _reset_envs(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> None:
         named = [
@@ -222,7 +225,7 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
 
     def _observe(self) -> NDArray[np.float32]:
         observations = np.empty((self.num_envs, self.lookback + 1), dtype=np.float32)
-        observe_trading(self._market, self._account, observations)
+        observe_trading(self._market.returns, self._account.bar, self._account.weight, observations)
         return observations
 
     def _step(
@@ -230,18 +233,19 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], InfoArrays]:
         weights = self._read_weights(actions)
         outcome = Outcome.zeros(self.num_envs)
-        advance_trading(self._market, self._terms, self._account, weights, self.frozen, outcome)
+        account = self._account
+        advance_trading(self._market, self._terms, account, weights, self.frozen, outcome)
         infos = {
             "price": outcome.price,
-            "wealth": self._account.wealth.copy(),
-            "position": self._account.weight.copy(),
+            "wealth": account.wealth.copy(),
+            "position": account.weight.copy(),
             "turnover": outcome.turnover,
             "cost": outcome.cost,
             "borrow": outcome.borrow,
-            "bar": self._account.bar.copy(),
+            "bar": account.bar.copy(),
         }
         for column in infos.values():
-            column.flags.writeable = False  # so that the base need not copy it
+            column.setflags(write=False)  # so that the base need not copy it
         return outcome.reward, outcome.terminated, outcome.truncated, infos
 
     def _read_weights(self, actions: NDArray[Any]) -> NDArray[np.float64]:
@@ -253,7 +257,7 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
             weights = actions[:, 0].astype(np.float64)
             expected = "a weight in [-1, 1]"
         valid = np.abs(weights) <= 1.0  # False for NaN
-        if not valid.all():
+        if np.count_nonzero(valid) < len(valid):  # quicker than valid.all()
             index = int(np.argmin(valid))
             raise InvalidAction(f"step(actions): expected {expected}, got {actions[index]} (sub-env {index})")
         return weights

@@ -19,6 +19,9 @@ from sekai.kernels import jit
 START_WEALTH = 1.0
 #: Least growth of wealth per bar that the log reward tells apart; ruin pays ``log(GROWTH_FLOOR)``, not -inf.
 GROWTH_FLOOR = 1e-6
+#: Wealth above which an episode is truncated. One more bar from here stays far inside float64, given the limits that
+#: ``sims.data.PriceHistory`` sets to prices and their rises.
+MAX_WEALTH = 1e100
 
 
 class Market(NamedTuple):
@@ -55,7 +58,7 @@ class Account(NamedTuple):
 
     Attributes:
         bar: i8, the last bar whose close has been seen.
-        end: i8, the bar with which the episode is truncated.
+        end: i8, the bar with which the episode is truncated at the latest.
         units: f8, units of the asset held, negative when short.
         cash: f8, may be negative only after a loss on a short position.
         wealth: f8, ``cash + units * close[bar]``.
@@ -76,7 +79,7 @@ class Outcome(NamedTuple):
     Attributes:
         reward: f8, see ``Terms.log_growth``.
         terminated: bool, ruin.
-        truncated: bool, the end of the episode.
+        truncated: bool, the last bar of the episode, or a wealth above ``MAX_WEALTH``.
         price: f8, the close of the new bar.
         turnover: f8, value traded over wealth, both at the execution price and before costs; 0 after a ruinous gap.
         cost: f8, paid for the trade.
@@ -116,7 +119,9 @@ def trade_row(units: float, cash: float, price: float, weight: float, rate: floa
         ``|x - u| = (u - weight * W) / (1 - rate * weight)``  when ``weight * W < u`` (a sale),
 
     and nothing is traded when the two are equal: an account that is all long, or flat, stays as it is to the bit.
-    An account whose wealth at the price is 0 or less is closed out, whatever the weight asked for.
+    That trade leaves ``W' = (W + rate * u) / (1 + rate * weight)`` in a purchase and ``(W - rate * u) / (1 - rate *
+    weight)`` in a sale, which is above 0 just when ``W > rate * |u|``. Any other account cannot even pay for its way
+    out: it is closed out, whatever the weight asked for, and is left with a wealth of 0 or less and no position.
 
     Args:
         units: Units held, negative when short.
@@ -130,15 +135,16 @@ def trade_row(units: float, cash: float, price: float, weight: float, rate: floa
     """
     position = units * price
     wealth = cash + position
-    if wealth <= 0.0:
+    if wealth <= rate * abs(position):
         weight = 0.0
     change = weight * wealth - position
     if change == 0.0:
         return units, cash, 0.0, 0.0
-    traded = change / (1.0 + rate * weight) if change > 0.0 else -change / (1.0 - rate * weight)
+    # One formula for both directions: a branch on the direction is one that the processor mostly guesses wrong.
+    traded = abs(change) / (1.0 + rate * (weight if change > 0.0 else -weight))
     cost = rate * traded
     wealth -= cost
-    position = weight * wealth
+    position = weight * max(wealth, 0.0)  # rounding may take the last of it
     return position / price, wealth - position, traded, cost
 
 
@@ -161,9 +167,9 @@ def advance_trading(
 ) -> None:
     """Advance every account that is not frozen by one bar.
 
-    In this order: trade to the weight wanted at the execution price (the position held before earns the gap from the
-    last close up to there); pay ``borrow_rate`` on the value of a short position at that price; hold the position to
-    the next close; mark the account there.
+    In this order: trade to the weight wanted at the execution price, or close out an account that cannot pay for
+    that (the position held before earns the gap from the last close up to there); pay ``borrow_rate`` on the value
+    of a short position at that price; hold the position to the next close; mark the account there.
 
     Args:
         market: Prices.
@@ -194,7 +200,7 @@ def advance_trading(
         wealth = cash + position
         outcome.reward[i] = reward_row(account.wealth[i], wealth, terms.log_growth)
         outcome.terminated[i] = wealth <= 0.0
-        outcome.truncated[i] = bar >= account.end[i]
+        outcome.truncated[i] = bar >= account.end[i] or wealth > MAX_WEALTH
         outcome.price[i] = close
         account.bar[i] = bar
         account.units[i] = units
@@ -204,18 +210,22 @@ def advance_trading(
 
 
 @jit
-def observe_trading(market: Market, account: Account, observations: NDArray[float32]) -> None:
+def observe_trading(
+    returns: NDArray[float32], bar: NDArray[int64], weight: NDArray[float64], observations: NDArray[float32]
+) -> None:
     """Write what every account sees.
 
     Args:
-        market: Prices.
-        account: State, only read; ``bar >= lookback``.
+        returns: f4 (T-1,), see ``Market``.
+        bar: i8 (N,), see ``Account``; at least ``lookback``.
+        weight: f8 (N,), see ``Account``.
         observations: f4 (N, lookback + 1), written in place: the returns of the last ``lookback`` bars up to
             ``bar``, oldest first, then the weight held.
     """
     lookback = observations.shape[1] - 1
     for i in range(len(observations)):
-        first = account.bar[i] - lookback
+        row = observations[i]
+        window = returns[bar[i] - lookback :]  # indexed from 0 up, which lets the compiler copy many at a time
         for k in range(lookback):
-            observations[i, k] = market.returns[first + k]
-        observations[i, lookback] = account.weight[i]
+            row[k] = window[k]
+        row[lookback] = weight[i]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from dataclasses import dataclass
 from typing import Any
 
+from sims.checks import as_real
 from sims.data import PriceHistory
 
 _CHOICES = {
@@ -25,7 +25,7 @@ class TradingParams:
         episode_length: Steps (bars) after which an episode is truncated, at least 1; None for the end of the data.
         actions: ``"discrete"`` (0 short, 1 flat, 2 long) or ``"weight"`` (a number in [-1, 1]).
         transaction_cost: Fraction of the value traded, in [0, 1).
-        borrow_rate: Per bar, fraction of the value of a short position, at least 0.
+        borrow_rate: Per bar, fraction of the value of a short position, in [0, 1).
         execution: Price of a trade: ``"open"`` of the next bar, or the ``"close"`` last seen.
         reward: ``"log_growth"`` of wealth or its simple ``"return"``.
 
@@ -47,12 +47,12 @@ class TradingParams:
         object.__setattr__(self, "lookback", _positive_int("lookback", self.lookback))
         if self.episode_length is not None:
             object.__setattr__(self, "episode_length", _positive_int("episode_length", self.episode_length))
-        object.__setattr__(self, "transaction_cost", _fraction("transaction_cost", self.transaction_cost, 1.0))
-        object.__setattr__(self, "borrow_rate", _fraction("borrow_rate", self.borrow_rate, math.inf))
+        object.__setattr__(self, "transaction_cost", _fraction("transaction_cost", self.transaction_cost))
+        object.__setattr__(self, "borrow_rate", _fraction("borrow_rate", self.borrow_rate))
         for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                expected = " or ".join(map(repr, choices))
-                raise ValueError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
+            choice = getattr(self, name)
+            if not isinstance(choice, str) or choice not in choices:
+                raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got {choice!r}")
 
     def last_start(self, history: PriceHistory) -> int:
         """The last bar on which an episode can start so that all of it fits into the history.
@@ -78,7 +78,7 @@ def choose_execution(execution: str | None, history: PriceHistory) -> str:
     """
     if execution is None:
         return "close" if history.open is None else "open"
-    if execution == "open" and history.open is None:
+    if isinstance(execution, str) and execution == "open" and history.open is None:
         raise ValueError("execution='open': expected prices with a column 'open', got closes alone")
     return execution
 
@@ -95,12 +95,11 @@ def _positive_int(name: str, value: Any) -> int:
     return number
 
 
-def _fraction(name: str, value: Any, below: float) -> float:
-    """The value as a float in [0, below)."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}: expected a number, got {value!r}") from None
-    if not 0.0 <= number < below:
-        raise ValueError(f"{name}: expected a number in [0, {below:g}), got {number}")
+def _fraction(name: str, value: Any) -> float:
+    """The value as a float in [0, 1)."""
+    number = as_real(value)
+    if number is None:
+        raise TypeError(f"{name}: expected a number, got {value!r}")
+    if not 0.0 <= number < 1.0:
+        raise ValueError(f"{name}: expected a number in [0, 1), got {number}")
     return number

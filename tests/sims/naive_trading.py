@@ -46,7 +46,7 @@ class NaiveTrader:
     def trade(self, price, weight):
         """Returns the value traded and its cost."""
         wealth = self.wealth(price)
-        if wealth <= 0.0:
+        if wealth <= self.transaction_cost * abs(self.position(price)):  # cannot pay for its way out
             weight = 0.0
         missing = weight * wealth - self.position(price)
         if missing > 0.0:
@@ -57,8 +57,9 @@ class NaiveTrader:
             return 0.0, 0.0
         cost = self.transaction_cost * traded
         left = wealth - cost
-        self.units = weight * left / price
-        self.cash = left - weight * left
+        position = weight * left if left > 0.0 else 0.0
+        self.units = position / price
+        self.cash = left - position
         return traded, cost
 
     def step(self, weight):
@@ -86,4 +87,4 @@ class NaiveTrader:
             "borrow": borrow,
             "bar": self.bar,
         }
-        return reward, after <= 0.0, self.bar >= self.end, info
+        return reward, after <= 0.0, self.bar >= self.end or after > 1e100, info

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -115,6 +118,36 @@ def test_attributes_cannot_reach_the_state():
         env.closes[0] = 1.0
 
 
+def test_a_deep_copy_goes_its_own_way():
+    env = make_env(2)
+    env.reset(seed=0)
+    twin = copy.deepcopy(env)
+    with pytest.raises(ValueError, match="read-only"):
+        twin.closes[0] = 1.0
+    bar = env.bar
+    left, right = env.step([0, 2]), twin.step([0, 2])
+    np.testing.assert_array_equal(left.observations, right.observations)
+    env.step([1, 1])
+    assert twin.bar.tolist() == (bar + 1).tolist()
+
+
+@pytest.mark.parametrize("actions", ["discrete", "weight"])
+@pytest.mark.parametrize("autoreset", [True, False])
+def test_actions_are_read_and_never_kept_or_written(actions, autoreset):
+    env = make_env(3, actions=actions, autoreset=autoreset)
+    env.reset(options={"start": 20})
+    batch = random_actions(env, np.random.default_rng(0), 1)[0]
+    given = batch.copy()
+    result = env.step(batch)
+    np.testing.assert_array_equal(batch, given)
+    position, infos = env.position, list(result.infos)
+    batch[:] = 1
+    np.testing.assert_array_equal(env.position, position)
+    assert list(result.infos) == infos
+    batch.flags.writeable = False
+    env.step(batch)
+
+
 # -- the market -------------------------------------------------------------------------------------------
 
 
@@ -187,6 +220,56 @@ def test_ruin_terminates(reward, expected):
     assert result.infos[0]["wealth"] == -0.5 and result.infos[0]["position"] == 0.0
     assert result.infos[0]["final_observation"].tolist() == [1.5, 0.0]
     assert env.wealth.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("action", [0, 1, 2])
+def test_a_short_that_cannot_pay_for_its_way_out_is_ruined_and_does_not_come_back(action):
+    prices = [1.0, 1.0, 1.9989, 8.0, 8.0]
+    env = TradingVecEnv(1, prices=prices, lookback=1, episode_length=3, autoreset=False)
+    env.reset(options={"start": 1})
+    twin = NaiveTrader(prices, None, 1, 4, transaction_cost=1e-3)
+    result = env.step([0])
+    twin.step(-1.0)
+    assert 0.0 < env.wealth[0] < -1e-3 * env.position[0] * env.wealth[0]  # less than it costs to buy back
+    assert not result.terminated[0]
+    result = env.step([action])
+    reward, terminated, _, info = twin.step(action - 1.0)
+    assert result.terminated[0] and terminated
+    assert (result.rewards[0], result.infos[0]) == (math.log(1e-6), info) and reward == math.log(1e-6)
+    assert env.wealth[0] < 0.0 and env.position[0] == 0.0
+    assert env.batch_observation_space.contains(result.observations)
+
+
+def test_wealth_beyond_all_bounds_truncates():
+    env = TradingVecEnv(
+        1, prices=[1.0, 1.0, 1e38] * 6, lookback=1, episode_length=None, transaction_cost=0.0, autoreset=False
+    )
+    env.reset(options={"start": 1})
+    wealth = []
+    for action in (2, 1, 1, 2, 1, 1, 2):
+        result = env.step([action])
+        wealth.append(env.wealth[0])
+    assert wealth == pytest.approx([1e38, 1e38, 1e38, 1e76, 1e76, 1e76, 1e114], rel=1e-12)
+    assert result.truncated[0] and not result.terminated[0] and env.bar[0] == 8
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("actions", ["discrete", "weight"])
+@pytest.mark.parametrize("cost", [0.0, 1e-3, 0.9])
+def test_everything_stays_finite_on_the_wildest_prices_allowed(cost, actions, seed):
+    rng = np.random.default_rng(seed)
+    path = [0.0]  # log10, each at most 38 above the one before
+    for _ in range(199):
+        path.append(rng.uniform(-38.0, min(38.0, path[-1] + 37.9)))
+    opens, closes = 10.0 ** np.array(path[0::2]), 10.0 ** np.array(path[1::2])
+    closes[2:] = np.minimum(closes[2:], closes[1:-1] * 1e37)
+    env = make_env(64, prices={"open": opens, "close": closes}, transaction_cost=cost, actions=actions)
+    env.reset(seed=seed)
+    for batch in random_actions(env, rng, 60):
+        result = env.step(batch)
+        assert np.isfinite(result.observations).all() and env.batch_observation_space.contains(result.observations)
+        assert np.isfinite(result.rewards).all()
+        assert all(np.isfinite(column).all() for column in result.infos.columns.values())
 
 
 def test_costs_by_hand():
@@ -422,8 +505,25 @@ def test_the_execution_asked_for_is_taken():
         ({"transaction_cost": -1e-3}, ValueError, "transaction_cost: expected a number in [0, 1), got -0.001"),
         ({"transaction_cost": np.nan}, ValueError, "transaction_cost: expected a number in [0, 1), got nan"),
         ({"transaction_cost": None}, TypeError, "transaction_cost: expected a number, got None"),
-        ({"borrow_rate": -1.0}, ValueError, "borrow_rate: expected a number in [0, inf), got -1.0"),
-        ({"borrow_rate": np.inf}, ValueError, "borrow_rate: expected a number in [0, inf), got inf"),
+        ({"transaction_cost": "0.1"}, TypeError, "transaction_cost: expected a number, got '0.1'"),
+        ({"transaction_cost": False}, TypeError, "transaction_cost: expected a number, got False"),
+        ({"transaction_cost": np.False_}, TypeError, "transaction_cost: expected a number, got "),
+        ({"transaction_cost": np.zeros(1)}, TypeError, "transaction_cost: expected a number, got array([0.])"),
+        ({"transaction_cost": 0j}, TypeError, "transaction_cost: expected a number, got 0j"),
+        ({"transaction_cost": b"0"}, TypeError, "transaction_cost: expected a number, got b'0'"),
+        ({"transaction_cost": np.timedelta64(0)}, TypeError, "transaction_cost: expected a number, got "),
+        ({"transaction_cost": 10**400}, ValueError, "transaction_cost: expected a number in [0, 1), got inf"),
+        ({"borrow_rate": True}, TypeError, "borrow_rate: expected a number, got True"),
+        ({"borrow_rate": 1.0}, ValueError, "borrow_rate: expected a number in [0, 1), got 1.0"),
+        ({"borrow_rate": -1.0}, ValueError, "borrow_rate: expected a number in [0, 1), got -1.0"),
+        ({"borrow_rate": np.inf}, ValueError, "borrow_rate: expected a number in [0, 1), got inf"),
+        (
+            {"actions": np.array(["discrete", "weight"])},
+            ValueError,
+            "actions: expected 'discrete' or 'weight', got arr",
+        ),
+        ({"execution": np.array(["open", "close"])}, ValueError, "execution: expected 'open' or 'close', got array("),
+        ({"execution": {"open": 1}}, ValueError, "execution: expected 'open' or 'close', got {'open': 1}"),
         ({"execution": "vwap"}, ValueError, "execution: expected 'open' or 'close', got 'vwap'"),
         ({"reward": "sharpe"}, ValueError, "reward: expected 'log_growth' or 'return', got 'sharpe'"),
         ({"reward": ["return"]}, ValueError, "reward: expected 'log_growth' or 'return', got ['return']"),
@@ -444,6 +544,19 @@ def test_the_execution_asked_for_is_taken():
 def test_bad_arguments_are_refused(argument, error, text):
     with pytest.raises(error, match=re.escape(text)):
         make_env(**{"num_envs": 1, **argument})
+
+
+def test_an_execution_that_is_no_name_is_refused_with_closes_alone():
+    for execution in (np.array(["open", "close"]), ["open"]):
+        with pytest.raises(ValueError, match=r"execution: expected 'open' or 'close', got "):
+            make_env(1, prices=make_table()["close"], execution=execution)
+
+
+@pytest.mark.parametrize("cost", [0, 0.25, np.float32(0.25), np.int64(0), Fraction(1, 4), Decimal("0.25")])
+def test_a_cost_may_be_any_real_number(cost):
+    params = make_env(1, transaction_cost=cost, borrow_rate=cost).params
+    assert params.transaction_cost == float(cost) and type(params.transaction_cost) is float
+    assert params.borrow_rate == float(cost) and type(params.borrow_rate) is float
 
 
 @pytest.mark.parametrize("argument", [{"episode_length": 55}, {"episode_length": None, "lookback": 58}])

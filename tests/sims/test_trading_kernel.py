@@ -70,7 +70,7 @@ def play(market, terms, account, weights, advance=advance_trading, observe=obser
         outcome = Outcome.zeros(n)
         advance(market, terms, account, row, frozen, outcome)
         observations = np.empty((n, LOOKBACK + 1), np.float32)
-        observe(market, account, observations)
+        observe(market.returns, account.bar, account.weight, observations)
         yield Account(*map(np.copy, account)), outcome, observations, frozen.copy()
         frozen |= outcome.terminated | outcome.truncated
         if frozen.all():
@@ -235,8 +235,8 @@ def test_the_weight_asked_for_holds_after_the_cost(units, wealth, price, weight,
     before = units * price
     cash = wealth - before
     wealth = cash + before  # as the account has it
-    if wealth <= 0.0:
-        return
+    if wealth <= rate * abs(before):
+        return  # closed out, see below
     new_units, new_cash, traded, cost = trade_row(units, cash, price, weight, rate)
     after = new_units * price
     scale = wealth + abs(before)
@@ -264,6 +264,42 @@ def test_an_account_ruined_by_the_gap_is_closed_out(weight):
     units, cash, traded, cost = trade_row(-1.0, 1.5, 2.0, weight, 0.1)
     assert (units, traded, cost) == (0.0, 2.0, 0.2)
     assert cash == 1.5 - 2.0 - 0.2
+
+
+@settings(deadline=None)
+@given(
+    position=st.floats(-1e3, -1e-3),
+    share=st.one_of(st.floats(-1.0, 2.0), st.floats(1.0 - 1e-14, 1.0 + 1e-14)),
+    price=st.floats(1e-2, 1e4),
+    weight=st.floats(-1.0, 1.0),
+    rate=st.floats(0.0, 0.9),
+)
+def test_no_trade_turns_a_position_over_or_keeps_one_at_ruin(position, share, price, weight, rate):
+    # Wealth is about that share of what it costs to close the position.
+    units = position / price
+    cash = share * rate * -position - units * price
+    new_units, new_cash, traded, cost = trade_row(units, cash, price, weight, rate)
+    assert new_units * weight >= 0.0
+    if cash + units * price <= rate * abs(units * price):
+        assert new_units == 0.0 and new_cash <= 0.0
+        assert (traded, cost) == (-(units * price), rate * -(units * price))
+    if new_cash + new_units * price <= 0.0:
+        assert new_units == 0.0
+
+
+@pytest.mark.parametrize("weight", [-1.0, -0.5, 0.0, 1.0])
+def test_an_account_that_cannot_pay_for_its_way_out_is_closed_out(weight):
+    # Short 1 unit against 2.5 of cash at a price of 2: the 0.5 of wealth is exactly the cost of buying it back.
+    assert trade_row(-1.0, 2.5, 2.0, weight, 0.25) == (0.0, 0.0, 2.0, 0.5)
+    # A little more wealth, and there is some left for the weight asked for.
+    units, cash, _, _ = trade_row(-1.0, 2.75, 2.0, weight, 0.25)
+    assert cash + units * 2.0 > 0.0 and units * 2.0 == pytest.approx(weight * (cash + units * 2.0), rel=1e-15)
+
+
+def test_rounding_keeps_no_position_at_ruin():
+    # Wealth is an ulp above the cost of closing, and after a trade to a weight of 1/2 rounding leaves less than 0.
+    units, cash, _, _ = trade_row(-8.624873904085112, 11.212336075310645, 1.0, 0.5, 0.3)
+    assert units == 0.0 and cash < 0.0
 
 
 def test_rewards():

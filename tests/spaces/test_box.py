@@ -367,9 +367,40 @@ def test_the_shape_must_match(x):
     assert not Box(0, 1, (2,), np.float64).contains(x)
 
 
-@pytest.mark.parametrize("x", [[0.0, 0.0], (0.0, 0.0), 0.0, None])
-def test_only_arrays_are_contained(x):
-    assert not Box(0, 1, (2,)).contains(x)
+@pytest.mark.parametrize(
+    ("box", "x", "expected"),
+    [
+        (Box(0, 1), [0.5], True),
+        (Box(0, 1, (2,)), [0, 1], True),
+        (Box(0, 1, (2,)), (0.0, np.float64(1.0)), True),
+        (Box(0, 1, (1, 2)), ([0.0, 1.0],), True),
+        (Box(0, 0.7), [0.7], True),  # above the bound before it is rounded
+        (Box(0, 0.7, ()), 0.7, True),
+        (Box(0, 1, (2,)), [0.0, 1.5], False),
+        (Box(0, 1, (2,)), [0.0, np.nan], False),
+        (Box(0, 1, (2,)), [0.0], False),
+        (Box(0, 1, (2,)), [[0.0, 1.0]], False),
+        (Box(0, 1, (2,)), [0.0, [1.0]], False),
+        (Box(0, 1, (2,)), ["0", "1"], False),
+        (Box(0, 1, (2,)), [None, 0.0], False),
+        (Box(-INF, INF), [INF], True),
+        (Box(-INF, INF), [1e39], False),
+        (Box(-INF, INF, ()), 1e39, False),
+        (Box(-INF, INF, (), np.float64), 2**70, True),
+        (Box(0, 300, (2,), np.int16), [0, 300], True),
+        (Box(0, 255, (2,), np.uint8), [0, 256], False),
+        (Box(0, 255, (2,), np.uint8), [0.0, 1.0], False),
+        (Box(False, True, (2,), np.bool_), [True, False], True),
+        (Box(False, True, (2,), np.bool_), [1, 0], False),
+        (Box(0, 1, (0,), np.int8), [], True),
+        (Box(0, 1, (2,)), 0.0, False),
+        (Box(0, 1, (2,)), None, False),
+        (Box(0, 1, (2,)), {0.0, 1.0}, False),
+        (Box(0, 1, (2,)), "01", False),
+    ],
+)
+def test_lists_and_tuples_count_as_arrays(box, x, expected):
+    assert box.contains(x) is expected
 
 
 @pytest.mark.parametrize(
@@ -431,6 +462,23 @@ def test_repr(box, text):
 
 def test_repr_of_many_different_bounds_is_short():
     assert len(repr(Box(np.arange(10_000.0), 1e6))) < 200
+
+
+def test_a_missing_bound_of_an_integer_is_not_the_limit_of_its_dtype():
+    limits = np.iinfo(np.int32)
+    free, full = Box(-INF, INF, (1,), np.int32), Box(limits.min, limits.max, (1,), np.int32)
+    assert free != full and repr(free) != repr(full) and free.is_bounded() != full.is_bounded()
+    assert Box(0, INF, (1,), np.uint8) != Box(0, 255, (1,), np.uint8)
+    assert free == Box(np.array([-INF]), np.array([INF]), dtype=np.int32)
+    assert pickle.loads(pickle.dumps(free)) == free
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool"])
+def test_equal_boxes_of_one_seed_draw_the_same(dtype):
+    number, array = Box(0, 1, (2, 3), dtype, seed=1), Box(np.zeros((2, 3)), np.ones((2, 3)), dtype=dtype, seed=1)
+    assert number == array and repr(number) == repr(array)
+    for _ in range(3):
+        np.testing.assert_array_equal(number.sample(), array.sample())
 
 
 def test_spaces_are_unhashable():

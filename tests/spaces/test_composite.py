@@ -33,6 +33,17 @@ def test_a_dict_is_a_mapping_of_its_spaces():
     assert (space.shape, space.dtype) == (None, None)
 
 
+def test_the_views_of_a_dict_are_those_of_its_spaces():
+    a, b = Discrete(2), Box(0, 1)
+    space = Dict({"a": a, "b": b})
+    assert "a" in space.keys() and "c" not in space.keys()
+    assert space.keys() & {"a", "c"} == {"a"} and space.keys() == {"a", "b"} and space.keys() - {"a"} == {"b"}
+    assert b in space.values() and Discrete(7) not in space.values() and len(space.values()) == 2
+    assert ("a", a) in space.items() and ("a", b) not in space.items() and ("c", a) not in space.items()
+    assert dict(space) == {"a": a, "b": b} and space.get("c") is None
+    assert list(reversed(space.keys())) == ["b", "a"]
+
+
 def test_a_dict_does_not_follow_the_mapping_it_was_made_from():
     mapping = {"a": A}
     space = Dict(mapping)

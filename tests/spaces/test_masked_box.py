@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -200,6 +202,37 @@ def test_bad_pack(values, slots, error, text):
 def test_pack_does_not_round_floats_to_integers():
     with pytest.raises(TypeError, match="expected values that cast to int32, got float64"):
         orders(dtype=np.int32).pack([[1.5, 2.0]])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "uint64"])
+def test_pack_takes_ints_that_fit_any_integer_dtype(dtype):
+    space = MaskedBox(0, 9, (2,), max_size=3, dtype=dtype)
+    x = space.pack([[2, 3], [4, 5]])
+    assert x["values"].dtype == dtype and x["values"].tolist() == [[2, 3], [4, 5], [0, 0]]
+    assert space.contains(x)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "got"),
+    [
+        ("uint8", [1, 256], 256),
+        ("uint8", [1, -1], -1),
+        ("int8", [1, 200], 200),
+        ("int64", np.array([1, 2**63], np.uint64), 2**63),
+        ("uint64", [1, -1], -1),
+        ("float32", [1.0, 1e39], 1e39),
+        ("float16", np.array([1, 70_000]), 70_000),
+    ],
+)
+def test_pack_refuses_values_that_do_not_fit(dtype, values, got):
+    text = re.escape(f"MaskedBox.pack: expected values that fit {dtype}, got {got}")
+    with pytest.raises(ValueError, match=text):
+        MaskedBox(0, 9, (), max_size=3, dtype=dtype).pack(values)
+
+
+def test_pack_rounds_floats_and_keeps_infinity_and_nan():
+    packed = MaskedBox(-np.inf, np.inf, (), max_size=4).pack([0.1, np.inf, -np.inf, np.nan])
+    np.testing.assert_array_equal(packed["values"], np.float32([0.1, np.inf, -np.inf, np.nan]))
 
 
 def test_pack_and_unpack_are_of_one_set():

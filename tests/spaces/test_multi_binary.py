@@ -51,10 +51,28 @@ def test_contains_integers_and_bools(dtype):
 
 
 @pytest.mark.parametrize(
-    "x", [np.array([0, 1, 2], np.int8), np.array([0, -1, 1]), np.zeros(4, np.int8), np.zeros(3), [0, 1, 1], None]
+    "x",
+    [np.array([0, 1, 2], np.int8), np.array([0, -1, 1]), np.zeros(4, np.int8), np.zeros(3), None]
+    + [[0, 1, 2], [0, 1], [0.0, 1.0, 1.0], [0, 1, [1]], ["0", "1", "1"], {0, 1, 2}, 1],
 )
 def test_does_not_contain(x):
     assert MultiBinary(3).contains(x) is False
+
+
+@pytest.mark.parametrize("x", [[0, 1, 1], (0, 1, 1), [False, True, np.int8(1)]])
+def test_contains_lists_and_tuples(x):
+    assert MultiBinary(3).contains(x) is True
+    assert MultiBinary((2, 3)).contains([x, x]) is True
+
+
+def test_without_axes_an_element_is_a_number_or_an_array():
+    space = MultiBinary((), seed=0)
+    for x in (space.sample(), np.int8(1), np.bool_(True), np.array(0), 1, True):
+        assert space.contains(x) is True
+    for x in (np.int8(2), 2, 0.0, np.float32(1.0), [1], np.array([1])):
+        assert space.contains(x) is False
+    assert isinstance(space.sample(), np.ndarray)
+    assert space.sample(np.array(1, np.int8)) == 1
 
 
 def test_a_mask_fixes_elements_and_2_leaves_them_free():

@@ -78,10 +78,27 @@ def test_contains():
 @pytest.mark.parametrize(
     "x",
     [np.array([2, 0]), np.array([0, -2]), np.array([0, 0, 0]), np.array([0.0, 0.0]), np.array([True, False])]
-    + [[0, 0], (0, 0), None],
+    + [[2, 0], [0, 0, 0], [0.0, 0.0], [True, False], [0, [0]], ["0", "0"], {0, 1}, 0, None],
 )
 def test_does_not_contain(x):
     assert MultiDiscrete([2, 3], start=[0, -1]).contains(x) is False
+
+
+@pytest.mark.parametrize("x", [[1, -1], (1, 1), [np.int8(0), 0]])
+def test_contains_lists_and_tuples(x):
+    assert MultiDiscrete([2, 3], start=[0, -1]).contains(x) is True
+    assert MultiDiscrete([2, 3], np.int8, start=[0, -1]).contains(x) is True
+    assert MultiDiscrete([[2, 3]] * 2, start=[[0, -1]] * 2).contains([x, x]) is True
+
+
+def test_without_axes_an_element_is_an_integer_or_an_array():
+    space = MultiDiscrete(3, np.int32, seed=0)
+    for x in (space.sample(), np.int32(2), np.int8(2), np.array(2, np.int32), 2):
+        assert space.contains(x) is True
+    for x in (np.int32(3), np.int64(2), 3, 2.0, True, np.bool_(True), np.float32(2.0), [2], np.array([2], np.int32)):
+        assert space.contains(x) is False
+    assert isinstance(space.sample(), np.ndarray)
+    assert space.sample(np.array([0, 0, 1], np.int8)) == 2
 
 
 def test_contains_wants_a_dtype_that_casts_safely():

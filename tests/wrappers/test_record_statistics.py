@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from script_env import ScriptEnv, ends_after
 
-from sekai.stats import EpisodeStats, InMemoryTracker
+from sekai.tracking import EpisodeStats, InMemoryTracker
 from sekai.wrappers import AutoReset, RecordEpisodeStatistics, TimeLimit, record_statistics
 
 

@@ -117,13 +117,55 @@ def test_rescaled_actions_stay_in_the_inner_space(dtype):
         assert env.unwrapped.last_action in inner_space
 
 
-@pytest.mark.parametrize("action", [[1.5], [-1.1], [np.nan]])
+@pytest.mark.parametrize("action", [[1.5], [-1.1], [np.inf]])
 def test_rescale_action_refuses_actions_outside(drive, action):
     env = RescaleAction(env_with_actions(Box(0.0, 1.0, (1,))), -1.0, 1.0)
     drive.reset(env)
     with pytest.raises(InvalidAction, match=r"RescaleAction: expected an action in Box\(-1.0, 1.0.*got \["):
         drive.step(env, np.float32(action))
     assert env.unwrapped.last_action is None
+
+
+@pytest.mark.parametrize("wrap", [ClipAction, lambda env: RescaleAction(env, -1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("action", "got"),
+    [
+        (np.array([0.5]), r"of shape \(2,\), got shape \(1,\)"),
+        (0.5, r"of shape \(2,\), got shape \(\)"),
+        (np.zeros((1, 2)), r"of shape \(2,\), got shape \(1, 2\)"),
+        (np.zeros((3, 2)), r"of shape \(2,\), got shape \(3, 2\)"),
+        (np.zeros(0), r"of shape \(2,\), got shape \(0,\)"),
+        ([0.5, [0.5]], r"of shape \(2,\), got "),
+        (None, r"of shape \(2,\), got shape \(\)"),
+        (["a", "b"], r"of numbers, got \['a', 'b'\]"),
+        ([None, 0.5], r"of numbers, got \[None, 0.5\]"),
+    ],
+)
+def test_actions_are_never_broadcast(drive, wrap, action, got):
+    env = wrap(env_with_actions(Box(0.0, 1.0, (2,))))
+    drive.reset(env)
+    with pytest.raises(InvalidAction, match=rf"(Clip|Rescale)Action: expected an action {got}"):
+        drive.step(env, action)
+    assert env.unwrapped.last_action is None
+
+
+def test_action_wrappers_take_lists_and_numbers_of_the_right_shape(drive):
+    for wrap in (ClipAction, lambda env: RescaleAction(env, 0.0, 1.0)):
+        env = wrap(env_with_actions(Box(0.0, 1.0, (2,))))
+        drive.reset(env)
+        drive.step(env, [0.5, 1])
+        assert env.unwrapped.last_action.tolist() == [0.5, 1.0]
+        env = wrap(env_with_actions(Box(0.0, 1.0, ())))
+        drive.reset(env)
+        drive.step(env, 0.5)
+        assert env.unwrapped.last_action == 0.5 and env.unwrapped.last_action.shape == ()
+
+
+def test_clip_action_refuses_nan(drive):
+    env = ClipAction(env_with_actions(Box(0, 9, (2,), np.int64)))
+    drive.reset(env)
+    with pytest.raises(InvalidAction, match="ClipAction: expected an action of numbers, got"):
+        drive.step(env, np.array([1.0, np.nan]))
 
 
 def test_action_wrappers_want_a_suitable_box():

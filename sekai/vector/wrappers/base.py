@@ -123,6 +123,8 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         # Private and dunder names are looked up by pickle, copy and NumPy, and `venv` itself is missing meanwhile.
         if name == "venv" or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if any(name in provider.__dict__ for provider in type(self).__mro__):
+            object.__getattribute__(self, name)  # a property that failed: with its own error
         return getattr(self.venv, name)
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
     normalised, MaskedBox leaves over occupied slots only, other leaves passed through), ``stats="running"`` or
     ``"ewm"`` (the halflife counts vector steps), and optional clipping. ``infos[i]["final_observation"]`` from
     autoreset is normalised too, with the current statistics but without updating them. Reset observations count,
-    those of frozen sub-envs do not.
+    those of frozen sub-envs do not, nor do samples that hold a value that is not finite.
 
     Args:
         venv: The VecEnv to wrap.
@@ -88,7 +88,8 @@ class VecNormalizeReward(VecWrapper[ObsType, ActType, ObsType, ActType]):
     """Scales rewards by the running std of each sub-env's discounted return.
 
     The vectorised counterpart of ``NormalizeReward`` (OpenAI baselines' VecNormalize reward scaling). Returns are
-    reset per sub-env when its episode ends. Frozen sub-envs do not count, and their reward stays 0.
+    reset per sub-env when its episode ends. Frozen sub-envs do not count, and their reward stays 0. A reward that is
+    not finite does not count either, and is shown as it comes.
 
     Args:
         venv: The VecEnv to wrap.

@@ -1,0 +1,27 @@
+"""Checks that the arguments of several markets share."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+
+def as_real(value: Any) -> float | None:
+    """A real number as a float, infinite if it is too large; None for what is no number.
+
+    Text, bools, complex numbers, time spans and arrays are no numbers.
+    """
+    # A bool is an int to Python, and a time span an integer to NumPy.
+    is_real = isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, (bool, np.timedelta64))
+    if not is_real:
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except ValueError:  # a signalling NaN
+        return math.nan

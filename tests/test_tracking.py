@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import logging
+import math
+import pickle
+
+import pytest
+
+from sekai.tracking import EpisodeStats, InMemoryTracker, LoggingTracker
+
+
+def episode(episode_return=1.0, length=2, **kwargs):
+    return EpisodeStats(episode_return, length, 0.5, 10.0, 10.5, True, False, **kwargs)
+
+
+def test_episode_stats_are_frozen_and_slotted():
+    stats = episode()
+    assert stats.done and stats.extra == {} and stats.elapsed_time == 0.5
+    assert episode().extra is not stats.extra
+    assert pickle.loads(pickle.dumps(stats)) == stats
+    assert not EpisodeStats(0.0, 0, 0.0, 0.0, 0.0, False, False).done
+    assert EpisodeStats(0.0, 0, 0.0, 0.0, 0.0, False, True).done
+    with pytest.raises(AttributeError):
+        stats.episode_return = 2.0
+    assert not hasattr(stats, "__dict__")
+
+
+def test_in_memory_tracker_keeps_the_last_episodes():
+    tracker = InMemoryTracker(max_episodes=2)
+    tracker.on_reset("Env-v0", 3)
+    tracker.on_step(1.0, False, False, {})
+    for value in (1.0, 2.0, 6.0):
+        tracker.on_episode_end(episode(value, length=int(value)))
+    assert [stats.episode_return for stats in tracker.episodes] == [2.0, 6.0]
+    assert tracker.summary() == {
+        "num_episodes": 2,
+        "mean_return": 4.0,
+        "min_return": 2.0,
+        "max_return": 6.0,
+        "mean_length": 4.0,
+    }
+
+
+def test_the_summary_without_episodes_is_nan():
+    summary = InMemoryTracker().summary()
+    assert summary.pop("num_episodes") == 0
+    assert len(summary) == 4 and all(math.isnan(value) for value in summary.values())
+
+
+def test_a_tracker_that_keeps_nothing_is_refused():
+    with pytest.raises(ValueError, match="expected max_episodes of at least 1, got 0"):
+        InMemoryTracker(0)
+
+
+def test_logging_tracker_writes_one_record_per_episode(caplog):
+    tracker = LoggingTracker()
+    with caplog.at_level(logging.INFO, logger="sekai.episodes"):
+        tracker.on_reset("Env-v0", None)
+        tracker.on_step(1.0, False, False, {})
+        tracker.on_episode_end(episode(2.5, 7, extra={"env_index": 3}))
+    (record,) = caplog.records
+    text = record.getMessage()
+    assert record.levelno == logging.INFO
+    assert "return 2.5" in text and "length 7" in text and "'env_index': 3" in text
+    assert tracker.summary()["num_episodes"] == 1
+
+
+def test_logging_tracker_takes_a_logger(caplog):
+    logger = logging.getLogger("mine")
+    with caplog.at_level(logging.INFO, logger="mine"):
+        LoggingTracker(logger).on_episode_end(episode())
+    assert [record.name for record in caplog.records] == ["mine"]
