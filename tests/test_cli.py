@@ -282,7 +282,8 @@ def test_without_tqdm_a_terminal_shows_no_bar(capsys, monkeypatch):
         (("run", "Walk-v0", "--set", "autoreset=False"), "--set: 'autoreset' cannot be set"),
         (
             ("run", "Walk-v0", "--set", "gaol=3"),
-            "--set: Walk-v0 has no argument 'gaol'; it has: goal, start, noise, max_episode_steps, shift",
+            "--set: Walk-v0 has no argument 'gaol'; "
+            "it has: goal, start, noise, max_episode_steps, shift, autoreset_options",
         ),
         (("run", "Walk-v0", "--mode", "sync", "--set", "noise=1"), "has no argument 'noise'; it has: goal, start"),
         (("info", "Walk-v0", "--set", "gaol=3"), "has no argument 'gaol'"),
@@ -298,6 +299,15 @@ def test_without_tqdm_a_terminal_shows_no_bar(capsys, monkeypatch):
         (("run", "Walk-v0", "--steps", "ten"), "--steps: expected an integer of at least 1, got 'ten'"),
         (("run", "Walk-v0", "--seed", "-1"), "--seed: expected an integer of at least 0, got '-1'"),
         (("run", "Walk-v0", "--steps", "1", "--episodes", "1"), "not allowed with argument"),
+        (("run", "Walk-v0", "--num-envs", "1000000000000"), "not enough memory; try fewer copies (--num-envs)"),
+        (("run", "OnlyEnv-v0", "--num-envs", "1000000000000"), "not enough memory; try fewer copies (--num-envs)"),
+        (("run", "Walk-v0", "--num-envs", "1" + "0" * 30), "sekai: error: "),
+        (("run", "OnlyEnv-v0", "--num-envs", "1" + "0" * 30), "sekai: error: "),
+        (
+            ("run", "Walk-v0", "--set", "autoreset_options={'start': 'x'}"),
+            "sekai: error: could not convert string to float: 'x'",
+        ),
+        (("run", "Walk-v0", "--mode", "sync", "--set", "autoreset_options={}"), "no argument 'autoreset_options'"),
         (("run",), "the following arguments are required: ENV_ID"),
         ((), "sekai: error: the following arguments are required: VERB"),
         (("walk",), "invalid choice: 'walk'"),
@@ -306,7 +316,7 @@ def test_without_tqdm_a_terminal_shows_no_bar(capsys, monkeypatch):
 def test_a_mistake_is_told_in_one_line(capsys, argv, text):
     import re
 
-    assert re.search(text.replace("(", r"\("), refuse(capsys, *argv))
+    assert re.search(text.replace("(", r"\(").replace(")", r"\)"), refuse(capsys, *argv))
 
 
 def test_an_entry_point_that_cannot_be_imported_is_a_mistake_of_the_user(capsys, registry):
@@ -318,6 +328,20 @@ def test_an_entry_point_that_cannot_be_imported_is_a_mistake_of_the_user(capsys,
 def test_an_env_that_does_not_reset_itself_cannot_be_run(capsys, registry):
     registry.register("Still-v0", vector_entry_point=WALK_VEC, kwargs={"autoreset": False})
     assert "Still-v0 is registered with autoreset off" in refuse(capsys, "run", "Still-v0")
+
+
+def test_right_autoreset_options_reach_the_env(capsys):
+    settings = ("--set", "autoreset_options={'start': 2.0}", "--policy", "up")
+    report = run_json(capsys, "run", "Walk-v0", "--num-envs", 1, "--steps", 5, *settings)
+    assert report["episodes"] == 3  # 1, 2, 3; then 3; then 3
+
+
+@pytest.mark.parametrize("policies", [3, None, "up", ["up"], {1: toy_market.always_up}, {"up": 3}])
+def test_policies_that_are_something_else_are_no_policies(capsys, monkeypatch, policies):
+    monkeypatch.setattr(WalkVec, "policies", policies)
+    assert run_json(capsys, "run", "Walk-v0", "--steps", 2)["policy"] == "random"
+    assert run_json(capsys, "info", "Walk-v0")["policies"] == ["random"]
+    assert "--policy: expected one of random, got 'up'" in refuse(capsys, "run", "Walk-v0", "--policy", "up")
 
 
 def test_an_env_without_policies_runs_at_random(capsys, monkeypatch):
@@ -355,6 +379,7 @@ def test_info_shows_what_is_known_of_an_env(capsys, registry):
                 "autoreset": "True",
                 "max_episode_steps": "None",
                 "shift": "None",
+                "autoreset_options": "None",
             },
         },
         "observation_space": repr(toy_market.OBSERVATION),
@@ -375,22 +400,51 @@ def test_info_prints_a_table(capsys):
     start = lines.index(
         "vector_entry_point   toy_market:WalkVec(num_envs, goal=3, start=0.0, noise=0.0, autoreset=True,"
     )
-    assert lines[start + 1] == " " * 21 + "max_episode_steps=None, shift=None)"
+    assert lines[start + 1] == " " * 21 + "max_episode_steps=None, shift=None, autoreset_options=None)"
     assert f"observation_space    {toy_market.OBSERVATION!r}" in lines
     assert "policies             random, up, up-to-two, interrupted, fussy" in lines
 
 
-def test_the_table_shortens_a_long_value_and_json_does_not(capsys, registry):
-    def wide(num_envs):
+def test_the_table_shows_a_long_repr_on_one_line_and_json_does_whole(capsys, registry):
+    wide = Box(-np.arange(33.0), np.arange(33.0), dtype=np.float64)
+
+    def build(num_envs, rows="x" * 300, prices=np.zeros((9, 9)), **kwargs):  # noqa: B008 - a default to be shown
         vec = WalkVec(num_envs)
-        vec.observation_space = Box(-np.arange(60.0), np.arange(60.0), dtype=np.float64)
+        vec.observation_space = wide
         return vec
 
-    registry.register("Wide-v0", vector_entry_point=wide)
-    out = run(capsys, "info", "Wide-v0")[1]
-    assert " ... " in " ".join(out.split())
-    assert len(out) < 900
-    assert "(60,)" in run_json(capsys, "info", "Wide-v0")["observation_space"]
+    registry.register("Wide-v0", vector_entry_point=build, kwargs={"prices": np.zeros((40, 40)), "name": "y" * 300})
+    lines = run(capsys, "info", "Wide-v0")[1].splitlines()
+    names = [line.partition(" ")[0] for line in lines]
+    for name in ("observation_space", "kwargs", "action_space"):
+        index = names.index(name)
+        assert len(lines[index]) <= 100
+        assert names[index + 1]  # no line below it belongs to it
+    shown = lines[names.index("observation_space")]
+    assert shown.startswith("observation_space    Box([") and shown.endswith("(33,), float64)") and " ... " in shown
+    assert len("".join(lines)) < 1200
+    assert run_json(capsys, "info", "Wide-v0")["observation_space"] == repr(wide)
+
+
+def test_info_names_every_policy_however_many(capsys, monkeypatch):
+    names = [f"policy-number-{number}" for number in range(40)]
+    monkeypatch.setattr(WalkVec, "policies", dict.fromkeys(names, toy_market.always_up))
+    assert ", ".join(names) in " ".join(run(capsys, "info", "Walk-v0")[1].split())
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no licence"), KeyError("no licence"), SystemExit("no licence")])
+def test_info_shows_the_facts_of_an_env_that_cannot_be_built(capsys, registry, error):
+    def build(num_envs, speed=1.0, max_episode_steps=None):
+        raise error
+
+    registry.register("Broken-v0", vector_entry_point=build, max_episode_steps=7)
+    facts = run_json(capsys, "info", "Broken-v0")
+    assert facts["not_built"] == f"{type(error).__name__}: {error}"
+    assert (facts["max_episode_steps"], facts["observation_space"], facts["policies"]) == (7, None, [])
+    status, out, err = run(capsys, "info", "Broken-v0")
+    assert (status, err) == (0, "")
+    assert "speed=1.0" in out
+    assert out.rstrip().endswith("no licence") or out.rstrip().endswith("no licence'")
 
 
 def test_info_tells_why_an_env_could_not_be_built_and_takes_its_arguments(capsys, registry):
@@ -446,18 +500,25 @@ def test_help_reads_like_a_manual_page(capsys, argv):
 # -- the process -------------------------------------------------------------------------------------------
 
 
-def python_m_sekai(tmp_path, *argv):
-    info = tmp_path / "toy_market-1.0.dist-info"
+def announce_toy_market(folder):
+    """What the environment of a process needs to find the toy market as a plug-in."""
+    info = folder / "toy_market-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-market\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[sekai.envs]\ntoy = toy_plugin:register_envs\n")
-    (tmp_path / "toy_plugin.py").write_text(
+    (folder / "toy_plugin.py").write_text(
         "from sekai.registry import register\n"
         "def register_envs():\n    register('Walk-v0', vector_entry_point='toy_market:WalkVec')\n"
     )
-    path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", tmp_path)))
+    return {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests", folder)))}
+
+
+def python_m_sekai(tmp_path, *argv, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "sekai", *argv], env={"PYTHONPATH": path}, capture_output=True, text=True
+        [sys.executable, "-m", "sekai", *argv],
+        env={**announce_toy_market(tmp_path), **environment},
+        capture_output=True,
+        encoding="utf-8",
     )
 
 
@@ -474,3 +535,79 @@ def test_python_m_sekai_exits_with_the_status(tmp_path):
     assert (
         done.stderr == "sekai: error: --policy: expected one of fussy, interrupted, random, up, up-to-two, got 'nope'\n"
     )
+
+
+SHORT = "run Walk-v0 --num-envs 2 --steps 3"
+
+
+def in_a_shell(tmp_path, command):
+    """A command line in which SEKAI stands for the command."""
+    line = command.replace("SEKAI", f"{sys.executable} -m sekai")
+    return subprocess.run(["sh", "-c", line], env=announce_toy_market(tmp_path), capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("verb", ["info Walk-v0", "list", SHORT, "--help"])
+def test_a_reader_who_leaves_early_hears_nothing_more(tmp_path, verb):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "sekai", *verb.split()],
+        env=announce_toy_market(tmp_path),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("verb", ["info Walk-v0", "list --json", SHORT, "run --help"])
+def test_output_that_cannot_be_written_is_told_in_one_line(tmp_path, verb):
+    done = in_a_shell(tmp_path, f"SEKAI {verb} > /dev/full")
+    assert (done.returncode, done.stderr) == (2, "sekai: error: cannot write the output: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (f"SEKAI {SHORT} 2>&-", 0),
+        ("SEKAI run Nope 2>&-", 2),
+        ("SEKAI run 2>&-", 2),
+        ("SEKAI run Nope 2> /dev/full", 2),
+        ("SEKAI run 2> /dev/full", 2),
+        ("SEKAI list >&-", 0),
+        (f"SEKAI {SHORT} >&- 2>&-", 0),
+    ],
+)
+def test_streams_may_be_closed_or_full(tmp_path, command, status):
+    done = in_a_shell(tmp_path, command)
+    assert (done.returncode, done.stderr) == (status, "")
+    assert ("env-steps/s" in done.stdout) is (command == f"SEKAI {SHORT} 2>&-")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONIOENCODING": "ascii:strict"},
+        {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+)
+def test_characters_the_terminal_lacks_are_escaped(tmp_path, environment):
+    done = python_m_sekai(tmp_path, *SHORT.split(), "--set", "shift=Börse", **environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii() and "settings      shift='B" in done.stdout
+
+
+def test_characters_the_terminal_has_are_left_alone(tmp_path):
+    done = python_m_sekai(tmp_path, *SHORT.split(), "--set", "shift=Börse", PYTHONIOENCODING="utf-8")
+    assert "shift='Börse'" in done.stdout
+
+
+def test_a_broken_pipe_inside_an_env_is_no_broken_pipe_of_the_output(capsys, monkeypatch):
+    def broken(self, actions):
+        raise BrokenPipeError("of a worker")
+
+    monkeypatch.setattr(WalkVec, "_step", broken)
+    with pytest.raises(BrokenPipeError, match="of a worker"):
+        main(["run", "Walk-v0"])

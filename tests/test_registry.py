@@ -117,6 +117,9 @@ def test_an_id_that_is_no_text_is_refused(registry):
         ({"entry_point": WALK, "kwargs": [1]}, TypeError, r"kwargs: expected a mapping with str keys, got \[1\]"),
         ({"entry_point": WALK, "kwargs": {1: 2}}, TypeError, "kwargs: expected a mapping with str keys"),
         ({"entry_point": WALK, "kwargs": {"max_episode_steps": 2}}, ValueError, "not one of kwargs"),
+        ({"entry_point": WALK, "reward_threshold": "x"}, TypeError, "reward_threshold: expected a number .*got 'x'"),
+        ({"entry_point": WALK, "reward_threshold": True}, TypeError, "reward_threshold: expected a number .*got True"),
+        ({"entry_point": WALK, "nondeterministic": "no"}, TypeError, "nondeterministic: expected a bool, got 'no'"),
         ({"entry_point": WALK, "additional_wrappers": Times}, TypeError, "expected a sequence of callables"),
         ({"entry_point": WALK, "additional_wrappers": [3]}, TypeError, r"additional_wrappers\[0\]: expected .*int"),
     ],
@@ -124,6 +127,32 @@ def test_an_id_that_is_no_text_is_refused(registry):
 def test_a_wrong_field_is_refused(fields, error, text):
     with pytest.raises(error, match=text):
         EnvRegistry().register("Walk-v0", **fields)
+
+
+@pytest.mark.parametrize(
+    "entry_point", [".x:y", "a..b:c", "a.:b", "a:b..c", "a:.b", "a:b.", ":b", "a:", "a:b:c", "a:1b", "a b:c", "a:b\n"]
+)
+def test_an_entry_point_that_cannot_be_imported_in_any_case_is_refused(entry_point, registry):
+    for build in (partial(EnvSpec, "A", entry_point), partial(EnvSpec, "A", vector_entry_point=entry_point)):
+        with pytest.raises(ValueError, match="entry_point: expected the form 'module:attr', got "):
+            build()
+    with pytest.raises(ValueError, match="expected the form 'module:attr'"):
+        registry.register_namespace("lab", entry_point)
+    with pytest.raises(ValueError, match="expected the form 'module:attr'"):
+        WrapperSpec("Times", entry_point)
+
+
+@pytest.mark.parametrize("entry_point", ["a:b", "a.b_2.c:D.e_3", "_a:_b", "01_walk:Walk", "märkte:Börse"])
+def test_a_possible_entry_point_is_accepted(entry_point):
+    assert EnvSpec("A", entry_point).entry_point == entry_point
+
+
+def test_numpy_numbers_become_plain_ones_in_a_spec():
+    spec = EnvSpec("A", WALK, np.float32(1.5), np.bool_(True), np.int64(3))
+    values = (spec.reward_threshold, spec.nondeterministic, spec.max_episode_steps)
+    assert values == (1.5, True, 3)
+    assert list(map(type, values)) == [float, bool, int]
+    assert EnvSpec.from_json(spec.to_json()) == spec
 
 
 def test_a_spec_is_frozen_hashable_picklable_and_keeps_its_own_kwargs():
@@ -144,7 +173,7 @@ def test_json_round_trip():
         1.5,
         True,
         7,
-        {"goal": 4, "deep": {"a": [1, 2.0, None, "x", True, float("inf")]}},
+        {"goal": 4, "deep": {"a": [1, 2.0, None, "x", True]}},
         (WrapperSpec("Times", "test_registry:Times", {"factor": 3.0}),),
         WALK_VEC,
     )
@@ -166,6 +195,21 @@ def test_json_round_trip():
         (EnvSpec("A", WALK, kwargs={"x": np.ones(2)}), r"kwargs\['x'\]: expected a value that JSON can hold"),
         (EnvSpec("A", WALK, kwargs={"x": (1, 2)}), r"kwargs\['x'\].*got \(1, 2\)"),
         (EnvSpec("A", WALK, kwargs={"x": {1: 2}}), r"kwargs\['x'\]"),
+        (EnvSpec("A", WALK, kwargs={"x": [float("nan")]}), r"kwargs\['x'\]: .*finite float"),
+        (EnvSpec("A", WALK, kwargs={"x": float("inf")}), r"kwargs\['x'\]: .*finite float"),
+        (EnvSpec("A", WALK, kwargs={"x": np.float64(1)}), r"kwargs\['x'\]"),
+        (
+            EnvSpec("A", WALK, reward_threshold=float("inf")),
+            "reward_threshold: JSON holds finite numbers only, got inf",
+        ),
+        (
+            EnvSpec("A", WALK, reward_threshold=float("nan")),
+            "reward_threshold: JSON holds finite numbers only, got nan",
+        ),
+        (
+            EnvSpec("A", WALK, additional_wrappers=(WrapperSpec("T", "a:b", {"x": float("-inf")}),)),
+            r"additional_wrappers\[0\]: kwargs\['x'\]",
+        ),
     ],
 )
 def test_what_json_cannot_hold_is_refused(spec, text):
@@ -181,6 +225,11 @@ def test_what_json_cannot_hold_is_refused(spec, text):
         ("{}", "expected 'id'"),
         ('{"id": "A", "entry_point": "a:b", "colour": 1}', "colour"),
         ('{"id": "A"}', "got neither"),
+        ('{"id": "A", "entry_point": "a:b", "kwargs": {"x": NaN}}', "no JSON .NaN is no number"),
+        (
+            '{"id": "A", "entry_point": "a:b", "reward_threshold": "x"}',
+            "from_json.*reward_threshold: expected a number",
+        ),
         ('{"id": "A", "entry_point": "a:b", "additional_wrappers": [{"nam": 1}]}', "from_json.*nam"),
     ],
 )
@@ -277,6 +326,20 @@ def test_an_unknown_id_says_what_to_do(registry):
         registry.make("lab/Chess-v0")
 
 
+def test_the_text_for_an_unknown_id_is_made_of_sentences():
+    assert str(EnvNotFound("A")) == "no environment is registered as 'A'"
+    assert str(EnvNotFound("A", remedy="Do this.")) == "no environment is registered as 'A'. Do this."
+    assert str(EnvNotFound("A", ["B", "C"])) == "no environment is registered as 'A'; did you mean 'B' or 'C'?"
+    text = "no environment is registered as 'A'; did you mean 'B'? Do this."
+    assert str(pickle.loads(pickle.dumps(EnvNotFound("A", ["B"], "Do this.")))) == text
+
+
+def test_every_public_name_is_listed_once():
+    import sekai.registry
+
+    assert sorted(set(sekai.registry.__all__)) == sekai.registry.__all__
+
+
 def test_the_module_functions_share_one_registry(capsys):
     register("TestOnly-v0", WALK)
     try:
@@ -356,6 +419,24 @@ def test_an_error_of_a_loader_names_the_namespace_and_the_next_look_up_tries_aga
     assert registry.spec("lab/Walk-v1").version == 1
 
 
+def test_a_loader_that_exits_is_a_loader_that_failed(registry):
+    registry.register_namespace("lab", lambda: sys.exit(3))
+    with pytest.raises(SekaiError, match="namespace 'lab' failed: SystemExit: 3"):
+        registry.spec("lab/Walk")
+
+
+def test_a_loader_that_registers_an_id_twice_is_told(registry):
+    def loader():
+        registry.register("lab/Walk-v0", WALK)
+        registry.register("lab/Walk-v0", WALK, max_episode_steps=5)
+
+    registry.register_namespace("lab", loader)
+    for _ in range(2):  # it is no better when the first of the two is there from the first try
+        with pytest.raises(SekaiError, match="failed: EnvAlreadyRegistered: .*'lab/Walk-v0' is already") as caught:
+            registry.spec("lab/Walk-v1")
+        assert isinstance(caught.value.__cause__, EnvAlreadyRegistered)
+
+
 def test_an_interrupted_loader_stays_interrupted(registry):
     def loader():
         raise KeyboardInterrupt
@@ -398,9 +479,10 @@ def plugins(monkeypatch):
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
 
-    def add(name, function, package="toy-package"):
+    def add(name, function, package="toy-package", importing=lambda: None):
         def load():
-            if isinstance(function, Exception):
+            importing()
+            if isinstance(function, BaseException):
                 raise function
             return function
 
@@ -466,7 +548,10 @@ def test_a_plugin_that_registers_what_is_there_already_goes_on(plugins):
     register_all_by_hand = partial(registry.register, "One-v0", WALK, max_episode_steps=9)
     register_all_by_hand()
     plugins.add("one", register_all)
-    assert registry.spec("Two-v0").id == "Two-v0"
+    with pytest.warns(
+        RuntimeWarning, match="offers 'One-v0' with max_episode_steps=None, but .*max_episode_steps=9 at"
+    ):
+        assert registry.spec("Two-v0").id == "Two-v0"
     assert registry.spec("One-v0").max_episode_steps == 9
 
 
@@ -474,9 +559,109 @@ def test_a_plugin_that_offers_something_else_under_a_taken_id_is_told_of(plugins
     registry = plugins.registry
     registry.register("One-v0", WALK)
     plugins.add("one", lambda: registry.register("One-v0", "other:Walk"))
-    with pytest.warns(RuntimeWarning, match="plug-in 'one' .*offers 'One-v0' as other:Walk, but .*toy_market:Walk"):
+    with pytest.warns(
+        RuntimeWarning, match="plug-in 'one' .*offers 'One-v0' with entry_point=other:Walk, .*toy_market:Walk"
+    ):
         registry.all_specs()
     assert registry.spec("One-v0").entry_point == WALK
+
+
+@pytest.mark.parametrize("again", [{}, {"max_episode_steps": 5}])
+def test_a_plugin_that_registers_an_id_twice_fails(plugins, again):
+    def function():
+        plugins.registry.register("One-v0", WALK)
+        plugins.registry.register("One-v0", WALK, **again)
+
+    plugins.add("one", function)
+    with pytest.warns(RuntimeWarning, match="plug-in 'one' .*failed to load: EnvAlreadyRegistered: .*'One-v0'"):
+        assert plugins.registry.spec("One-v0").max_episode_steps is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"kwargs": {"goal": 4}},
+        {"max_episode_steps": 5},
+        {"vector_entry_point": WALK_VEC},
+        {"additional_wrappers": (Times,)},
+        {"reward_threshold": 1.0},
+        {"nondeterministic": True},
+    ],
+)
+def test_two_plugins_that_differ_in_any_field_are_told_of(plugins, other):
+    registry = plugins.registry
+    plugins.add("one", lambda: registry.register("One-v0", WALK))
+    plugins.add("same", lambda: registry.register("One-v0", WALK))
+    plugins.add("two", lambda: registry.register("One-v0", WALK, **other))
+    with pytest.warns(RuntimeWarning, match=f"plug-in 'two' .*offers 'One-v0' with {next(iter(other))}=") as caught:
+        assert registry.spec("One-v0") == EnvSpec("One-v0", WALK)
+    assert len(caught) == 1
+
+
+def test_a_plugin_that_makes_its_functions_anew_is_the_same(plugins):
+    def function():
+        def build():
+            return Walk()
+
+        def wrap(env):
+            return env
+
+        plugins.registry.register("One-v0", build, additional_wrappers=(wrap,))
+
+    plugins.add("one", function)
+    plugins.add("same", function)
+    assert [spec.id for spec in plugins.registry.all_specs()] == ["One-v0"]  # without a warning
+
+
+def test_arguments_that_cannot_be_compared_are_compared_by_what_they_show(plugins):
+    registry = plugins.registry
+    for name, prices in (("one", [1.0, 2.0]), ("same", [1.0, 2.0]), ("two", [1.0, 3.0])):
+        kwargs = {"prices": np.array(prices)}
+        plugins.add(name, partial(registry.register, "One-v0", WALK, kwargs=kwargs))
+    with pytest.warns(RuntimeWarning, match=r"plug-in 'two' .*array\(\[1., 3.\]\)") as caught:
+        registry.all_specs()
+    assert len(caught) == 1
+
+
+def test_the_function_of_a_plugin_may_be_called_by_hand_before_and_after(plugins):
+    registry = plugins.registry
+
+    def register_envs():
+        registry.register("One-v0", WALK)
+        registry.register_namespace("lab", lambda: registry.register("lab/One", WALK))
+
+    plugins.add("one", register_envs)
+    register_envs()
+    with pytest.raises(EnvAlreadyRegistered):  # twice by hand
+        register_envs()
+    registry.all_specs()
+
+    other = EnvRegistry(plugin_group="test.group")
+    registry = other  # where register_envs registers now
+    other.all_specs()
+    register_envs()
+    register_envs()
+    assert other.spec("lab/One").entry_point == WALK
+    register_envs()
+    with pytest.raises(EnvAlreadyRegistered, match="already registered as toy_market:Walk at .*test_registry"):
+        other.register("One-v0", WALK, max_episode_steps=3)
+    with pytest.raises(ValueError, match="namespace 'lab' already has a loader"):
+        other.register_namespace("lab", "other:loader")
+    other.deregister("One-v0")
+    other.register("One-v0", WALK)
+    with pytest.raises(EnvAlreadyRegistered):  # it is by hand now
+        other.register("One-v0", WALK)
+
+
+def test_a_plugin_that_exits_takes_nothing_away(plugins):
+    plugins.add("quits", lambda: sys.exit("no licence"))
+    plugins.add("gone", SystemExit(1))
+    plugins.add("one", lambda: plugins.registry.register("One-v0", WALK))
+    with pytest.warns(RuntimeWarning, match="failed to load: SystemExit") as caught:
+        assert plugins.registry.spec("One-v0").id == "One-v0"
+    assert len(caught) == 2
+    with pytest.raises(EnvNotFound, match="may be missing because plug-in 'quits' .*SystemExit: no licence"):
+        plugins.registry.spec("Other-v0")
 
 
 def test_the_same_plugin_announced_twice_is_loaded_once(plugins):
@@ -522,6 +707,112 @@ def test_a_second_thread_waits_for_the_plugins(plugins):
     assert found == ["One-v0"]
 
 
+def test_a_plugin_that_takes_long_to_import_holds_up_no_namespace(plugins):
+    entered, go_on = threading.Event(), threading.Event()
+
+    def importing():
+        entered.set()
+        assert go_on.wait(10)
+
+    plugins.add("slow", lambda: plugins.registry.register("Slow-v0", WALK), importing=importing)
+    plugins.registry.register_namespace("lab", lambda: plugins.registry.register("lab/Walk-v0", WALK))
+    first = threading.Thread(target=plugins.registry.all_specs)
+    first.start()
+    assert entered.wait(10)
+    second = threading.Thread(target=plugins.registry.spec, args=("lab/Walk-v0",))
+    second.start()
+    second.join(5)
+    held_up = second.is_alive()
+    go_on.set()
+    for thread in (first, second):
+        thread.join(10)
+    assert not held_up
+
+
+def test_two_threads_call_the_loader_of_a_namespace_once(registry):
+    entered, go_on, calls, found = threading.Event(), threading.Event(), [], []
+
+    def loader():
+        calls.append(1)
+        entered.set()
+        assert go_on.wait(10)
+        registry.register("lab/Walk-v0", WALK)
+
+    registry.register_namespace("lab", loader)
+    threads = [threading.Thread(target=lambda: found.append(registry.spec("lab/Walk").id)) for _ in range(2)]
+    threads[0].start()
+    assert entered.wait(10)
+    threads[1].start()
+    threads[1].join(0.05)
+    assert registry.spec("Walk-v0").id == "Walk-v0"  # what is there waits for nobody
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert (found, calls) == (["lab/Walk-v0"] * 2, [1])
+
+
+LOOK_UP_WHILE_IMPORTING = """
+    import threading, time
+    import sekai.registry as registry
+
+    {setup}
+
+    def import_by_hand():
+        import slow_market
+
+    def look_up():
+        time.sleep(0.2)
+        assert registry.spec({id!r}).id == {id!r}
+        found.append(1)
+
+    found = []
+    threads = [threading.Thread(target=target, daemon=True) for target in (import_by_hand, look_up)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert [thread.is_alive() for thread in threads] == [False, False], "deadlock"
+    assert found == [1]
+    """
+
+
+def test_a_module_that_registers_at_import_and_is_a_plugin_too_blocks_nobody(tmp_path):
+    (tmp_path / "slow_market.py").write_text(
+        "import time\nfrom sekai.registry import register\n"
+        "time.sleep(0.5)\nregister('Slow-v0', 'x:y')\ndef load(): pass\n"
+    )
+    announce(tmp_path, "slow = slow_market:load")
+    run_python(LOOK_UP_WHILE_IMPORTING.format(setup="", id="Slow-v0"), tmp_path)
+
+
+def test_a_module_that_registers_at_import_and_loads_a_namespace_too_blocks_nobody(tmp_path):
+    (tmp_path / "slow_market.py").write_text(
+        "import time\nfrom sekai.registry import register\n"
+        "time.sleep(0.5)\nregister('lab/Slow-v0', 'x:y')\ndef load(): pass\n"
+    )
+    setup = "registry.register_namespace('lab', 'slow_market:load')"
+    run_python(LOOK_UP_WHILE_IMPORTING.format(setup=setup, id="lab/Slow-v0"), tmp_path)
+
+
+def test_a_module_that_looks_up_at_import_and_is_imported_by_a_plugin_blocks_nobody(tmp_path):
+    (tmp_path / "slow_market.py").write_text(
+        "import time\nfrom sekai.registry import spec\ntime.sleep(0.5)\nassert spec('Plug-v0').id == 'Plug-v0'\n"
+    )
+    (tmp_path / "plug.py").write_text(
+        "from sekai.registry import register\ndef load():\n    import slow_market\n    register('Plug-v0', 'x:y')\n"
+    )
+    announce(tmp_path, "plug = plug:load")
+    run_python(LOOK_UP_WHILE_IMPORTING.format(setup="", id="Plug-v0"), tmp_path)
+
+
+def announce(folder, *entry_points):
+    """Make a folder the site-packages of a package with these plug-ins."""
+    info = folder / "lab_markets-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lab-markets\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(["[sekai.envs]", *entry_points, ""]))
+
+
 def run_python(code, *paths):
     path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", *paths)))
     done = subprocess.run(
@@ -532,10 +823,7 @@ def run_python(code, *paths):
 
 
 def test_an_installed_package_announces_its_envs_through_the_group_sekai_envs(tmp_path):
-    info = tmp_path / "lab_markets-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lab-markets\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[sekai.envs]\nlab = lab_markets:register_envs\nbad = lab_markets:nothing\n")
+    announce(tmp_path, "lab = lab_markets:register_envs", "bad = lab_markets:nothing")
     (tmp_path / "lab_markets.py").write_text(
         "from sekai.registry import register\n"
         "def register_envs():\n    register('lab/Walk-v0', vector_entry_point='toy_market:WalkVec')\n"
@@ -651,6 +939,10 @@ def test_autoreset_is_no_argument_of_a_single_env(registry):
     for build in (registry.make, partial(registry.make_vec, vectorization_mode="sync"), _make_by_spec(registry)):
         with pytest.raises(ValueError, match="'autoreset' is no argument of a single environment; use make_vec"):
             build("native/Walk-v1", autoreset=False)
+        with pytest.raises(
+            ValueError, match="'autoreset_options' is no argument of a single environment; use make_vec"
+        ):
+            build("native/Walk-v1", autoreset_options={})
 
 
 def _make_by_spec(registry):
@@ -804,14 +1096,15 @@ def test_make_vec_takes_a_spec_and_defaults_to_one_env(registry):
     assert (vec.num_envs, vec.spec.id) == (1, "Elsewhere-v0")
 
 
-def test_what_builds_a_sub_env_survives_the_way_to_a_worker_with_an_empty_registry(registry, tmp_path):
+@pytest.mark.parametrize("id", ["Walk-v2", "native/Walk-v1"])
+def test_what_builds_a_sub_env_survives_the_way_to_a_worker_with_an_empty_registry(registry, tmp_path, id):
     from sekai.registry import build
 
     captured = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "load_entry_point", lambda *args: lambda env_fns: captured.extend(env_fns) or Walk())
         registry.make_vec(
-            "Walk-v2",
+            id,
             2,
             vectorization_mode="sync",
             wrappers=[lambda env: TransformReward(env, lambda reward: -reward)],
@@ -826,6 +1119,91 @@ def test_what_builds_a_sub_env_survives_the_way_to_a_worker_with_an_empty_regist
             env = pickle.load(file)()
         env.reset()
         assert env.step(1).reward == -1.0
-        assert env.spec.id == "Walk-v2" and env.goal == 6, env
+        assert env.spec.id == {id!r} and env.goal == 6, env
         """
     )
+
+
+# -- arguments of one's own --------------------------------------------------------------------------------
+
+
+class Orders(Walk):
+    """Keeps its orders in a list it is given."""
+
+    def __init__(self, orders, extra=None):
+        super().__init__()
+        self.orders = orders
+        self.extra = extra
+
+
+class OrdersVec(WalkVec):
+    def __init__(self, num_envs, orders, extra=None, **kwargs):
+        super().__init__(num_envs, **kwargs)
+        self.orders = orders
+        self.extra = extra
+
+
+class Journal(Wrapper):
+    def __init__(self, env, pages):
+        super().__init__(env)
+        self.pages = pages
+
+
+@pytest.mark.parametrize("points", [{"entry_point": Orders}, {"vector_entry_point": OrdersVec}])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_each_sub_env_has_registered_arguments_of_its_own(registry, points, mode):
+    mine = {"orders": [[]]}
+    registry.register("M-v0", kwargs=mine, **points)
+    with registry.make_vec("M-v0", 2, vectorization_mode=mode) as vec:
+        first, second = (
+            env.get_attr("vec").orders if "vector_entry_point" in points else env.orders for env in vec.envs
+        )
+        first[0].append("buy")
+        assert (first, second) == ([["buy"]], [[]])
+        assert vec.spec.kwargs == vec.envs[0].spec.kwargs == {"orders": [[]]}
+    registry.make("M-v0").get_attr("orders")[0].append("sell")
+    mine["orders"][0].append("mine")
+    assert registry.spec("M-v0").kwargs == {"orders": [[]]}
+    assert registry.make("M-v0").get_attr("orders") == [[]]
+
+
+def test_a_native_env_has_registered_arguments_of_its_own(registry):
+    registry.register("M-v0", vector_entry_point=OrdersVec, kwargs={"orders": []})
+    registry.make_vec("M-v0", 2).orders.append("buy")
+    assert registry.make_vec("M-v0", 2).orders == []
+
+
+def test_each_env_has_wrapper_arguments_of_its_own(registry):
+    journal = WrapperSpec("Journal", Journal, {"pages": []})
+    registry.register("M-v0", Walk, additional_wrappers=(journal,))
+    first, second = registry.make_vec("M-v0", 2).envs
+    first.pages.append("one")
+    assert (first.pages, second.pages, journal.kwargs) == (["one"], [], {"pages": []})
+
+
+class CountsCopies:
+    copies = 0
+
+    def __deepcopy__(self, memo):
+        CountsCopies.copies += 1
+        return self
+
+
+def test_arguments_are_copied_no_more_often_than_envs_are_built(registry, monkeypatch):
+    registry.register("M-v0", Orders, vector_entry_point=OrdersVec, kwargs={"orders": CountsCopies()})
+    monkeypatch.setattr(CountsCopies, "copies", 0)
+    registry.make_vec("M-v0", 100)
+    assert CountsCopies.copies == 1
+    prices = np.arange(3.0)  # what the caller gives is the caller's own affair, and may be big
+    for env in registry.make_vec("M-v0", 2, vectorization_mode="sync", extra=prices).envs:
+        assert env.extra is prices
+    assert registry.make("M-v0", extra=prices).extra is prices
+    assert registry.make_vec("M-v0", 2, extra=prices).extra is prices
+
+
+def test_an_argument_that_cannot_be_copied_is_shared(registry):
+    lock = threading.Lock()
+    registry.register("M-v0", Orders, kwargs={"orders": lock, "extra": []})
+    first, second = registry.make_vec("M-v0", 2).envs
+    assert first.orders is second.orders is lock
+    assert first.extra is not second.extra

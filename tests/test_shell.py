@@ -7,8 +7,9 @@ import pytest
 from toy_market import Walk, WalkVec
 
 from sekai.errors import InvalidAction, ResetRequired, VecEnvClosed
+from sekai.registry import EnvRegistry
 from sekai.spaces import Dict, Discrete, Tuple
-from sekai.vector import NativeVecEnv, SyncVecEnv
+from sekai.vector import NativeVecEnv, SyncVecEnv, VecWrapper
 from sekai.vector.shell import SingleEnv
 from sekai.wrappers import OrderEnforcing, TimeLimit
 
@@ -187,7 +188,7 @@ def test_close_closes_the_native_env():
 def test_a_factory_has_to_give_a_vec_env_of_one():
     built = []
 
-    def two(num_envs, autoreset):
+    def two(num_envs, *, autoreset):
         built.append(WalkVec(2, autoreset=autoreset))
         return built[0]
 
@@ -220,3 +221,130 @@ def test_asynchronous_calls_run_the_synchronous_ones():
     env = shell()
     assert asyncio.run(env.async_reset()).observation.tolist() == [0.0]
     assert asyncio.run(env.async_step(1)).observation.tolist() == [1.0]
+
+
+# -- native envs of every documented form --------------------------------------------------------------------
+
+
+class FirstByAnotherName(WalkVec):
+    def __init__(self, n, **kwargs):
+        super().__init__(n, **kwargs)
+
+
+class AlwaysResets(WalkVec):
+    def __init__(self, num_envs, goal=3):
+        super().__init__(num_envs, goal=goal)
+
+
+class HandsOn(WalkVec):
+    """Takes any argument, but not every one has a place to go."""
+
+    def __init__(self, num_envs, **params):
+        super().__init__(num_envs, **self.check(**params))
+
+    @staticmethod
+    def check(goal=3):
+        return {"goal": goal}
+
+
+class Deaf(WalkVec):
+    def __init__(self, num_envs, goal=3, **ignored):
+        super().__init__(num_envs, goal=goal)
+
+
+class ResetsItsWrapped(VecWrapper):
+    def __init__(self, num_envs, goal=3):
+        super().__init__(WalkVec(num_envs, goal=goal))
+
+
+def positional_only(num_envs, /, goal=3, autoreset=True):
+    return WalkVec(num_envs, goal=goal, autoreset=autoreset)
+
+
+class Untold:
+    """A callable without a signature to read."""
+
+    @property
+    def __signature__(self):
+        raise ValueError("no signature")
+
+    def __call__(self, num_envs, goal=3, autoreset=True):
+        return WalkVec(num_envs, goal=goal, autoreset=autoreset)
+
+
+FORMS = [
+    FirstByAnotherName,
+    AlwaysResets,
+    HandsOn,
+    Deaf,
+    ResetsItsWrapped,
+    positional_only,
+    Untold(),
+    lambda n, goal=3: WalkVec(n, goal=goal),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_any_form_of_native_env_gives_its_own_numbers(form):
+    env, vec = SingleEnv(partial(form, goal=4)), form(1, goal=4)
+    for start in (0.0, 1.0):
+        one, batch = env.reset(options={"start": start}), vec.reset(options={"start": start})
+        assert (one.observation.tolist(), one.info) == (batch.observations[0].tolist(), batch.infos[0])
+        while not one.done:
+            one, batch = env.step(1), vec.step(np.array([1]))
+            assert (one.reward, one.terminated, one.truncated) == (
+                batch.rewards[0],
+                batch.terminated[0],
+                batch.truncated[0],
+            )
+            info = batch.infos[0]
+            observation = info.get("final_observation", batch.observations[0])
+            assert (one.observation.tolist(), one.info) == (observation.tolist(), info.get("final_info", info))
+        assert (one.observation.tolist(), one.info) == ([4.0], {"level": 4.0})
+        assert set(map(type, (one.reward, one.terminated, one.truncated))) == {float, bool}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_any_form_of_native_env_rests_at_its_end_until_it_is_reset(form):
+    env = SingleEnv(partial(form, goal=1))
+    env.reset()
+    end = env.step(1)
+    assert end.observation.tolist() == [1.0]
+    end.observation[0] = 99.0
+    for _ in range(2):
+        again = env.step(0)
+        assert (again.observation.tolist(), again.reward, again.terminated, again.truncated, again.info) == (
+            [1.0],
+            0.0,
+            True,
+            False,
+            {},
+        )
+        again.observation[0] = 99.0
+    assert env.reset().observation.tolist() == [0.0]
+    assert env.step(0).observation.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_any_form_of_native_env_runs_in_every_mode(form, mode):
+    registry = EnvRegistry()
+    registry.register("Form-v0", vector_entry_point=form, kwargs={"goal": 2})
+    env = registry.make("Form-v0")
+    env.reset()
+    assert [env.step(1).done for _ in range(2)] == [False, True]
+    with registry.make_vec("Form-v0", 2, vectorization_mode=mode) as rows, registry.make_vec("Form-v0", 2) as native:
+        assert rows.reset().observations.tolist() == native.reset().observations.tolist()
+        for up in ([1, 0], [1, 1], [1, 1], [1, 1], [0, 1]):
+            left, right = rows.step(np.array(up)), native.step(np.array(up))
+            assert np.array_equal(left.observations, right.observations)
+            assert np.array_equal(left.rewards, right.rewards)
+            assert np.array_equal(left.dones, right.dones)
+            assert repr(list(left.infos)) == repr(list(right.infos))
+
+
+def test_an_argument_the_native_env_refuses_is_told():
+    with pytest.raises(TypeError, match="gaol"):
+        SingleEnv(partial(HandsOn, gaol=3))
+    with pytest.raises(TypeError, match="missing 1 required .*'width'"):
+        SingleEnv(lambda num_envs, width: WalkVec(num_envs))

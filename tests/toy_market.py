@@ -72,8 +72,26 @@ class WalkVec(NativeVecEnv):
 
     policies = POLICIES
 
-    def __init__(self, num_envs, *, goal=3, start=0.0, noise=0.0, autoreset=True, max_episode_steps=None, shift=None):
-        super().__init__(num_envs, OBSERVATION, ACTION, autoreset=autoreset, max_episode_steps=max_episode_steps)
+    def __init__(
+        self,
+        num_envs,
+        *,
+        goal=3,
+        start=0.0,
+        noise=0.0,
+        autoreset=True,
+        max_episode_steps=None,
+        shift=None,
+        autoreset_options=None,
+    ):
+        super().__init__(
+            num_envs,
+            OBSERVATION,
+            ACTION,
+            autoreset=autoreset,
+            max_episode_steps=max_episode_steps,
+            autoreset_options=autoreset_options,
+        )
         self.max_episode_steps = max_episode_steps
         self.goal = goal
         self.start = start

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from sekai.cli import info, listing, run
-from sekai.cli.common import CommandError
+from sekai.cli.common import CommandError, OutputClosed, complain, emit
 
 __all__ = ["main"]
 
@@ -18,16 +17,32 @@ examples:
   sekai info Trading-v0                    its arguments, spaces and policies
   sekai run Trading-v0 --policy momentum   step 1024 copies of it and print the statistics
 
-exit status: 0 when all went well, 2 for a mistake in the command, 130 after Ctrl-C.
+exit status: 0 when all went well, 2 for a mistake in the command or output that cannot be
+written, 130 after Ctrl-C, 141 when nobody reads the output to its end (sekai ... | head -1).
 `sekai VERB --help` explains each verb.
 """
 
 
+_BROKEN_PIPE = 141  # as a shell shows a command that ends by SIGPIPE
+
+
+class _ParserExit(SystemExit):
+    """The parser has said all there is to say."""
+
+
 class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser that reports a mistake in one line."""
+    """An ArgumentParser that reports a mistake in one line, and writes as the verbs do."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        if message is not None:
+            complain(message)
+        raise _ParserExit(status)
+
+    def print_help(self, file: Any = None) -> None:
+        emit(self.format_help().rstrip("\n"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments; None for those of the process.
 
     Returns:
-        The exit status: 0, 2 for a mistake of the user, 130 after Ctrl-C.
+        The exit status: 0, 2 for a mistake of the user, 130 after Ctrl-C, 141 after a broken pipe.
     """
     parser = _Parser(
         prog="sekai",
@@ -50,12 +65,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         verb.add_parser(verbs)
     try:
         args = parser.parse_args(argv)
-    except SystemExit as stop:  # --help, or a mistake that the parser has reported
-        return int(stop.code or 0)
-    try:
         return int(args.verb(args))
+    except _ParserExit as stop:  # --help, or a mistake that the parser has reported
+        return int(stop.code or 0)
     except CommandError as error:
-        print(f"sekai: error: {' '.join(str(error).split())}", file=sys.stderr)
+        complain(f"sekai: error: {' '.join(str(error).split())}")
         return 2
+    except MemoryError as error:
+        complain(f"sekai: error: not enough memory; try fewer copies (--num-envs) ({str(error) or 'no details'})")
+        return 2
+    except OutputClosed:
+        return _BROKEN_PIPE
     except KeyboardInterrupt:
         return 130

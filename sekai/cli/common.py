@@ -6,11 +6,13 @@ import ast
 import inspect
 import json
 import math
+import os
+import sys
 import textwrap
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from sekai.errors import SekaiError
 from sekai.registry.entry_points import EntryPoint, load_entry_point
@@ -27,11 +29,15 @@ PolicyFactory: TypeAlias = Callable[[Any], Policy]
 # What make_vec and the rollout decide themselves.
 _NOT_SETTABLE = {"num_envs": "use --num-envs", "autoreset": "sub-envs are always reset when an episode ends"}
 
-_TABLE_WIDTH = 100
+TABLE_WIDTH = 100
 
 
 class CommandError(Exception):
     """A mistake of the user, to be told in one line."""
+
+
+class OutputClosed(Exception):
+    """Whoever read the output has gone."""
 
 
 @contextmanager
@@ -39,8 +45,53 @@ def mistakes_of_the_user() -> Iterator[None]:
     """Turn what a wrong id or a wrong argument raises into a ``CommandError``."""
     try:
         yield
-    except (SekaiError, ImportError, OSError, TypeError, ValueError) as error:
+    except (SekaiError, ImportError, OSError, OverflowError, TypeError, ValueError) as error:
         raise CommandError(str(error)) from error
+
+
+def emit(text: str) -> None:
+    """Print what the user asked for. Characters that the output cannot hold are written as escapes.
+
+    Raises:
+        OutputClosed: Nobody reads it any more.
+        CommandError: It cannot be written.
+    """
+    if sys.stdout is None:  # closed by the shell: `>&-`
+        return
+    try:
+        print(_encodable(text, sys.stdout), flush=True)
+    except BrokenPipeError as error:
+        _give_up(sys.stdout)
+        raise OutputClosed from error
+    except OSError as error:
+        _give_up(sys.stdout)
+        raise CommandError(f"cannot write the output: {error.strerror or error}") from error
+
+
+def complain(text: str) -> None:
+    """Print an error message, if there is somewhere to print it to."""
+    if sys.stderr is None:  # closed by the shell: `2>&-`
+        return
+    try:
+        print(_encodable(text, sys.stderr), file=sys.stderr, flush=True)
+    except OSError:
+        _give_up(sys.stderr)
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _give_up(stream: TextIO) -> None:
+    """Let the interpreter flush what is left in the stream at exit without failing again."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # a stream that is no file
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def positive_int(text: str) -> int:
@@ -122,13 +173,15 @@ def parameters_of(spec: EnvSpec, entry_point: EntryPoint) -> list[inspect.Parame
 
 
 def policies_of(vec: VecEnv[Any, Any]) -> dict[str, PolicyFactory]:
-    """The policies a market offers, by name."""
+    """The policies a market offers, by name; none if its ``policies`` are something else (insurance has them too)."""
     try:
         offered = vec.get_attr("policies")[0]
     # Through worker processes an unknown attribute is a VecEnvWorkerError.
     except (AttributeError, SekaiError):
         return {}
-    return dict(offered)
+    if not isinstance(offered, Mapping):
+        return {}
+    return {name: build for name, build in offered.items() if isinstance(name, str) and callable(build)}
 
 
 def format_table(rows: Mapping[str, str]) -> str:
@@ -136,17 +189,18 @@ def format_table(rows: Mapping[str, str]) -> str:
     indent = max(map(len, rows)) + 2
     lines = []
     for name, value in rows.items():
-        pieces = textwrap.wrap(value, _TABLE_WIDTH - indent, break_long_words=False, break_on_hyphens=False)
+        pieces = textwrap.wrap(value, TABLE_WIDTH - indent, break_long_words=False, break_on_hyphens=False)
         lines.append(f"{name:<{indent}}" + ("\n" + " " * indent).join(pieces))
     return "\n".join(lines)
 
 
-def shorten(text: str, most: int = 200) -> str:
-    """The text, some words in its middle left out if it is longer than ``most`` characters."""
+def shorten(text: str, most: int) -> str:
+    """The text on one line, its middle left out (between words, if it has any) past ``most`` characters."""
+    text = " ".join(text.split())
     if len(text) <= most:
         return text
-    half = most // 2
-    return f"{text[:half].rpartition(' ')[0]} ... {text[-half:].partition(' ')[2]}"
+    head, tail = text[: most // 2 - 2], text[len(text) - (most // 2 - 3) :]
+    return f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
 
 
 def format_settings(settings: Mapping[str, Any]) -> str:

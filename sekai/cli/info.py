@@ -6,9 +6,10 @@ import argparse
 from typing import Any
 
 from sekai.cli.common import (
-    CommandError,
+    TABLE_WIDTH,
     add_settings,
     check_settings,
+    emit,
     format_settings,
     format_table,
     mistakes_of_the_user,
@@ -38,9 +39,11 @@ examples:
 An id without a version means the highest version there is.
 """
 
-
 # These go into other rows, or only sometimes into one.
 _ROWS_OF_THEIR_OWN = ("parameters", "not_built")
+
+_INDENT = len("additional_wrappers") + 2
+_LONGEST_DEFAULT = 50
 
 
 def add_parser(verbs: Any) -> None:
@@ -65,7 +68,7 @@ def show_info(args: argparse.Namespace) -> int:
         spec = default_registry.spec(args.env_id)
         facts = _spec_facts(spec)
         facts.update(_built_facts(spec, settings))
-    print(to_json(facts) if args.json else format_table(_as_rows(facts)))
+    emit(to_json(facts) if args.json else format_table(_as_rows(facts)))
     return 0
 
 
@@ -117,10 +120,11 @@ def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> dict[str, Any]:
     assert entry_point is not None
     check_settings(spec, entry_point, settings)
     try:
-        with mistakes_of_the_user():
-            vec = build_vec_env(spec, 1, mode, None, (), settings)
-    except CommandError as error:
-        return {"observation_space": None, "action_space": None, "policies": [], "not_built": str(error)}
+        vec = build_vec_env(spec, 1, mode, None, (), settings)
+    # Whatever keeps a market from being built, what the registration says can be shown.
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {error}"
+        return {"observation_space": None, "action_space": None, "policies": [], "not_built": reason}
     try:
         return {
             "observation_space": repr(vec.observation_space),
@@ -133,12 +137,18 @@ def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_rows(facts: dict[str, Any]) -> dict[str, str]:
-    rows = {name: shorten(_as_text(value)) for name, value in facts.items() if name not in _ROWS_OF_THEIR_OWN}
+    rows = {name: _as_text(value) for name, value in facts.items() if name not in _ROWS_OF_THEIR_OWN}
+    for name in ("kwargs", "observation_space", "action_space"):
+        rows[name] = shorten(rows[name], TABLE_WIDTH - _INDENT)
     for name, parameters in facts["parameters"].items():
-        arguments = (key if default is None else f"{key}={default}" for key, default in parameters.items())
+        arguments = (
+            key if default is None else f"{key}={shorten(default, _LONGEST_DEFAULT)}"
+            for key, default in parameters.items()
+        )
         rows[name] += f"({', '.join(arguments)})"
     if facts["not_built"] is not None:
-        rows["not built"] = f"{facts['not_built']} (give arguments with --set)"
+        hint = " (give arguments with --set)" if facts["not_built"].startswith("TypeError") else ""
+        rows["not built"] = facts["not_built"] + hint
     return rows
 
 

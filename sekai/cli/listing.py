@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sekai.cli.common import mistakes_of_the_user, to_json
+from sekai.cli.common import emit, mistakes_of_the_user, to_json
 from sekai.registry import default_registry
 from sekai.registry.entry_points import describe_entry_point
 
@@ -42,7 +42,7 @@ def list_envs(args: argparse.Namespace) -> int:
     with mistakes_of_the_user():
         specs = default_registry.all_specs()
     if not args.json:
-        default_registry.pprint_registry()
+        emit(default_registry.pprint_registry(disable_print=True) or "")
         return 0
     environments = [
         {
@@ -53,5 +53,5 @@ def list_envs(args: argparse.Namespace) -> int:
         }
         for spec in specs
     ]
-    print(to_json({"environments": environments, "lazy_namespaces": default_registry.lazy_namespaces()}))
+    emit(to_json({"environments": environments, "lazy_namespaces": default_registry.lazy_namespaces()}))
     return 0

@@ -15,6 +15,7 @@ from sekai.cli.common import (
     PolicyFactory,
     add_settings,
     check_settings,
+    emit,
     format_settings,
     format_table,
     mistakes_of_the_user,
@@ -119,6 +120,9 @@ def run_env(args: argparse.Namespace) -> int:
         if not vec.autoreset:
             raise CommandError(f"{spec.id} is registered with autoreset off, so its episodes would not go on")
         policy = _choose_policy(vec, args.policy, args.seed)
+        if "autoreset_options" in settings:
+            with mistakes_of_the_user():  # else they would be met at the end of the first episode
+                vec.reset(options=settings["autoreset_options"])
         with _progress_bar(steps, args.episodes) as progress:
             run = roll_out(vec, policy, seed=args.seed, steps=steps, episodes=args.episodes, progress=progress)
     finally:
@@ -137,7 +141,7 @@ def run_env(args: argparse.Namespace) -> int:
         "first_step_seconds": run.first_step_seconds,
         "interrupted": run.interrupted,
     }
-    print(to_json(report) if args.json else format_table(_as_rows(report)))
+    emit(to_json(report) if args.json else format_table(_as_rows(report)))
     return 130 if run.interrupted else 0
 
 
@@ -161,7 +165,7 @@ def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
 @contextmanager
 def _progress_bar(steps: int | None, episodes: int | None) -> Iterator[Callable[[int], Any]]:
     """What to call with every advance; it draws a bar if stderr is a terminal and tqdm is installed."""
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         try:
             from tqdm import tqdm
         except ImportError:

@@ -28,7 +28,6 @@ __all__ = [
     "WrapperSpec",
     "all_specs",
     "default_registry",
-    "default_registry",
     "deregister",
     "make",
     "make_vec",

@@ -6,14 +6,14 @@ registry is empty.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sekai.batching.inputs import check_count
 from sekai.env import Env
 from sekai.registry.entry_points import describe_entry_point, load_entry_point
-from sekai.registry.specs import EnvSpec, WrapperLike, check_wrappers
+from sekai.registry.specs import EnvSpec, WrapperLike, check_wrappers, copy_kwargs
 
 if TYPE_CHECKING:
     from sekai.vector import VecEnv
@@ -29,10 +29,10 @@ MODES = ("native", *ENV_FN_MODES)
 def make_env(spec: EnvSpec, max_episode_steps: int | None, kwargs: Mapping[str, Any]) -> Env[Any, Any]:
     """See ``EnvRegistry.make``, whose arguments these are."""
     _refuse_autoreset(spec, kwargs, f"make({spec.id!r})")
-    return build_env(spec.resolve(max_episode_steps, kwargs))
+    return build_env(spec.resolve(max_episode_steps, kwargs), given=tuple(kwargs))
 
 
-def build_env(spec: EnvSpec, wrappers: Sequence[WrapperLike] = ()) -> Env[Any, Any]:
+def build_env(spec: EnvSpec, wrappers: Sequence[WrapperLike] = (), given: Collection[str] = ()) -> Env[Any, Any]:
     """Build the environment of a resolved spec.
 
     The layers, from the inside: the environment (or the shell of a native one), ``OrderEnforcing``,
@@ -41,13 +41,14 @@ def build_env(spec: EnvSpec, wrappers: Sequence[WrapperLike] = ()) -> Env[Any, A
     Args:
         spec: What to build; it becomes the ``spec`` of the environment.
         wrappers: What to put around it, innermost first.
+        given: Names of the arguments that the caller gave; the environment gets its own copy of the others.
 
     Raises:
         TypeError: The entry point, or a wrapper, returned something that is no ``Env``.
     """
     from sekai.wrappers import OrderEnforcing, TimeLimit
 
-    env = _build_bare(spec)
+    env = _build_bare(spec, copy_kwargs(spec.kwargs, given))
     layers: list[WrapperLike] = [OrderEnforcing]
     if spec.max_episode_steps is not None:
         layers.append(partial(TimeLimit, max_episode_steps=spec.max_episode_steps))
@@ -61,14 +62,14 @@ def build_env(spec: EnvSpec, wrappers: Sequence[WrapperLike] = ()) -> Env[Any, A
     return env
 
 
-def _build_bare(spec: EnvSpec) -> Env[Any, Any]:
+def _build_bare(spec: EnvSpec, kwargs: dict[str, Any]) -> Env[Any, Any]:
     where = f"environment {spec.id!r}"
     if spec.entry_point is None:
         from sekai.vector.shell import SingleEnv
 
         assert spec.vector_entry_point is not None
-        return SingleEnv(partial(load_entry_point(spec.vector_entry_point, where), **spec.kwargs))
-    env = load_entry_point(spec.entry_point, where)(**spec.kwargs)
+        return SingleEnv(partial(load_entry_point(spec.vector_entry_point, where), **kwargs))
+    env = load_entry_point(spec.entry_point, where)(**kwargs)
     if not isinstance(env, Env):
         raise TypeError(
             f"{where}: expected an Env from entry_point {describe_entry_point(spec.entry_point)}, "
@@ -143,7 +144,7 @@ def build_vec_env(
         vec = _build_native(resolved, num_envs, vector_kwargs)
     else:
         _refuse_autoreset(spec, env_kwargs, where)
-        env_fns = [partial(build_env, resolved, wrappers)] * num_envs
+        env_fns = [partial(build_env, resolved, wrappers, tuple(env_kwargs))] * num_envs
         vec = load_entry_point(ENV_FN_MODES[mode], where)(env_fns, **vector_kwargs)
     vec.spec = resolved
     return vec
@@ -168,8 +169,9 @@ def _build_native(spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any]) -
 
 def _refuse_autoreset(spec: EnvSpec, kwargs: Mapping[str, Any], where: str) -> None:
     """A native env inside the single-env shell never resets itself; say so rather than ignore the wish."""
-    if spec.entry_point is None and "autoreset" in kwargs:
-        raise ValueError(
-            f"{where}: 'autoreset' is no argument of a single environment; "
-            f"use make_vec(..., vector_kwargs={{'autoreset': ...}}), or wrap the environment in AutoReset"
-        )
+    for name in ("autoreset", "autoreset_options"):
+        if spec.entry_point is None and name in kwargs:
+            raise ValueError(
+                f"{where}: {name!r} is no argument of a single environment; "
+                f"use make_vec(..., vector_kwargs={{{name!r}: ...}}), or wrap the environment in AutoReset"
+            )

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sekai.errors import EnvAlreadyRegistered, EnvNotFound, SekaiError
 from sekai.registry.build import build_vec_env, make_env
-from sekai.registry.entry_points import EntryPoint, check_entry_point, load_entry_point
-from sekai.registry.listing import id_order, not_found, source_of, versions_of
-from sekai.registry.plugins import load_plugins
+from sekai.registry.entry_points import EntryPoint, check_entry_point, describe_entry_point, load_entry_point
+from sekai.registry.listing import differences, id_order, not_found, source_of, versions_of
+from sekai.registry.loading import Loading
+from sekai.registry.plugins import find_plugins
 from sekai.registry.specs import EnvSpec, WrapperLike, parse_id
 
 if TYPE_CHECKING:
@@ -33,14 +33,15 @@ class EnvRegistry:
     def __init__(self, plugin_group: str | None = None) -> None:
         self._specs: dict[str, EnvSpec] = {}
         self._places: dict[str, str] = {}
-        # A namespace that has been loaded keeps its name here, without a loader.
-        self._namespaces: dict[str, EntryPoint | None] = {}
+        self._namespaces: dict[str, EntryPoint] = {}
+        # The ids and namespaces that a loader or plug-in has registered.
+        self._loaded: set[str] = set()
         # None once the plug-ins are loaded; what failed then is told to those who miss an id.
         self._plugin_group = plugin_group
-        self._plugin_failures: list[str] = []
-        self._loading: str | None = None
-        # A thread that looks something up waits until another one has loaded the plug-ins.
-        self._lock = threading.RLock()
+        self._plugin_failures: dict[str, str] = {}
+        self._loading = Loading()
+        # Guards the dicts, for moments: nothing foreign runs while it is held.
+        self._lock = threading.Lock()
 
     def register(
         self,
@@ -58,20 +59,26 @@ class EnvRegistry:
 
         An id with only a ``vector_entry_point`` works with ``make`` and with every mode of ``make_vec`` too.
 
+        An id can be registered once. Only between a plug-in (or the loader of a namespace) and code that registers
+        by hand may the two meet: a plug-in that offers what is there already changes nothing, with a warning if its
+        specs differ; and registering by hand exactly what a plug-in has registered, as calling its function does,
+        changes nothing either. So the order of the two does not matter.
+
         Args:
             id: ``[namespace/]Name[-vN]``.
             entry_point: ``"module:attr"`` or a callable that returns an ``Env``.
             vector_entry_point: ``"module:attr"`` or a callable that returns a ``VecEnv``; called as
                 ``vector_entry_point(num_envs, **kwargs)``, with ``max_episode_steps=`` when there is a limit.
             max_episode_steps: The time limit, in steps.
-            kwargs: Arguments of the entry points.
+            kwargs: Arguments of the entry points. Each environment that is built gets its own deep copy of them; a
+                value that cannot be copied (an open connection) is shared.
             additional_wrappers: What to put around each environment, innermost first: ``WrapperSpec`` or
                 callables.
             reward_threshold: The return from which the task counts as solved.
             nondeterministic: Whether episodes differ even when seed, options and actions are the same.
 
         Raises:
-            EnvAlreadyRegistered: The id is taken.
+            EnvAlreadyRegistered: The id is taken: by hand, by the same plug-in, or with another spec.
             TypeError: An argument has the wrong type.
             ValueError: The id is malformed, there is no entry point, or the limit is below 1.
         """
@@ -84,24 +91,28 @@ class EnvRegistry:
             kwargs={} if kwargs is None else kwargs,  # type: ignore[arg-type]
             additional_wrappers=additional_wrappers,  # type: ignore[arg-type]
             vector_entry_point=vector_entry_point,
-        )
+        ).resolve(None, {})  # with copies of the arguments
         caller = sys._getframe(1)
         with self._lock:
             first = self._specs.get(id)
             if first is None:
                 self._specs[id] = spec
                 self._places[id] = f"{caller.f_code.co_filename}:{caller.f_lineno}"
-            elif self._loading is None:
-                raise EnvAlreadyRegistered(
-                    f"register: {id!r} is already registered as {source_of(first)} at {self._places[id]}; "
-                    f"choose another version, or call deregister({id!r}) first"
-                )
-            # A plug-in meets an id that was registered by hand: the first stays, and the plug-in goes on.
-            elif source_of(first) != source_of(spec):
-                _warn(
-                    f"{self._loading} offers {id!r} as {source_of(spec)}, but it is already registered "
-                    f"as {source_of(first)} at {self._places[id]}, which stays"
-                )
+                self._attribute(id)
+                return
+            place = self._places[id]
+        here, there = differences(spec, first)
+        if not self._may_meet_again(id, same=not here):
+            raise EnvAlreadyRegistered(
+                f"register: {id!r} is already registered as {source_of(first)} at {place}; "
+                f"choose another version, or call deregister({id!r}) first"
+            )
+        loader = self._loading.current
+        if here and loader is not None:
+            _warn(
+                f"{loader.origin} offers {id!r} with {here}, but it is already registered "
+                f"with {there} at {place}, which stays"
+            )
 
     def deregister(self, id: str) -> None:
         """Forget an id.
@@ -109,11 +120,12 @@ class EnvRegistry:
         Raises:
             EnvNotFound: Nothing is registered under exactly this id.
         """
+        self._search(id)
         with self._lock:
-            self._search(id)
             if id not in self._specs:
                 raise self._not_found(id)
             del self._specs[id], self._places[id]
+            self._loaded.discard(id)
 
     def spec(self, id: str | EnvSpec) -> EnvSpec:
         """What is registered under an id.
@@ -130,8 +142,8 @@ class EnvRegistry:
         """
         if isinstance(id, EnvSpec):
             return id
+        self._search(id)
         with self._lock:
-            self._search(id)
             if id in self._specs:
                 return self._specs[id]
             versions = versions_of(id, self._specs.values())
@@ -141,8 +153,8 @@ class EnvRegistry:
 
     def all_specs(self) -> list[EnvSpec]:
         """Everything registered, by namespace, name and version. Lazy namespaces are not loaded for it."""
+        self._load_plugins()
         with self._lock:
-            self._load_plugins()
             return sorted(self._specs.values(), key=id_order)
 
     def make(self, id: str | EnvSpec, *, max_episode_steps: int | None = None, **kwargs: Any) -> Env[Any, Any]:
@@ -204,15 +216,20 @@ class EnvRegistry:
 
         Raises:
             TypeError: The loader is neither text nor callable.
-            ValueError: The name is malformed, or the namespace has a loader already.
+            ValueError: The name is malformed, or the namespace has a loader already (with the exceptions that
+                ``register`` makes for plug-ins).
         """
         if not isinstance(name, str) or parse_id(f"{name}/Name")[0] != name:
             raise ValueError(f"register_namespace: expected letters, digits, '_' and '-', got {name!r}")
         check_entry_point(loader, f"register_namespace({name!r}): loader")
         with self._lock:
-            if name in self._namespaces:
-                raise ValueError(f"register_namespace: the namespace {name!r} already has a loader")
-            self._namespaces[name] = loader
+            first = self._namespaces.get(name)
+            if first is None:
+                self._namespaces[name] = loader
+                self._attribute(f"{name}/")
+                return
+        if not self._may_meet_again(f"{name}/", same=describe_entry_point(first) == describe_entry_point(loader)):
+            raise ValueError(f"register_namespace: the namespace {name!r} already has a loader")
 
     def pprint_registry(self, *, disable_print: bool = False) -> str | None:
         """Print every id with its entry points, one a line, and the namespaces that are loaded when needed.
@@ -232,7 +249,29 @@ class EnvRegistry:
 
     def lazy_namespaces(self) -> list[str]:
         """The namespaces whose loader has not been called yet, sorted."""
-        return sorted(name for name, loader in self._namespaces.items() if loader is not None)
+        with self._lock:
+            names = sorted(self._namespaces)
+        return [name for name in names if not self._loading.is_done(f"{name}/")]
+
+    # -- where a registration comes from -------------------------------------------------------------------
+
+    def _attribute(self, name: str) -> None:
+        """Note that an id, or a namespace with its slash, was registered just now."""
+        loader = self._loading.current
+        if loader is not None:
+            loader.offered.add(name)
+            self._loaded.add(name)
+
+    def _may_meet_again(self, name: str, same: bool) -> bool:
+        """Whether what is registered already may be registered again, to no effect; a loader may once."""
+        loader = self._loading.current
+        if loader is None:
+            return same and name in self._loaded
+        is_first = name not in loader.offered
+        loader.offered.add(name)
+        return is_first
+
+    # -- loading -------------------------------------------------------------------------------------------
 
     def _search(self, id: str) -> None:
         """Load whatever may bring an id that is not registered yet."""
@@ -246,41 +285,35 @@ class EnvRegistry:
 
     def _load_namespace(self, name: str | None) -> None:
         loader = None if name is None else self._namespaces.get(name)
-        if name is None or loader is None:
+        if loader is None:
             return
         origin = f"the loader of namespace {name!r}"
-        self._namespaces[name] = None
         try:
-            with self._loading_from(origin):
-                load_entry_point(loader, origin)()
-        except BaseException as error:
-            self._namespaces[name] = loader
-            if not isinstance(error, Exception):
-                raise
+            self._loading.run(f"{name}/", origin, partial(load_entry_point, loader, origin))
+        except (Exception, SystemExit) as error:
             raise SekaiError(f"{origin} failed: {type(error).__name__}: {error}") from error
 
     def _load_plugins(self) -> None:
-        group, self._plugin_group = self._plugin_group, None
-        if group is None:
+        group = self._plugin_group
+        if group is None or self._loading.is_running(group):
             return
-        try:
-            self._plugin_failures = load_plugins(group, self._loading_from)
-        except BaseException:  # an interrupt: the next look-up begins again
-            self._plugin_group = group
-            raise
-        for failure in self._plugin_failures:
+        news = []
+        with self._loading.attributed_to(group, group):
+            for plugin in find_plugins(group):
+                try:
+                    self._loading.run(plugin.key, plugin.origin, plugin.load)
+                # Whatever a foreign package raises, it must not take everybody else's environments away.
+                except (Exception, SystemExit) as error:
+                    failure = f"{plugin.origin} failed to load: {type(error).__name__}: {error}"
+                    if self._plugin_failures.setdefault(plugin.key, failure) is failure:
+                        news.append(failure)
+        # An interrupt does not come here: the next look-up goes on with the plug-ins that are left.
+        self._plugin_group = None
+        for failure in news:
             _warn(failure)
 
-    @contextmanager
-    def _loading_from(self, origin: str) -> Iterator[None]:
-        outer, self._loading = self._loading, origin
-        try:
-            yield
-        finally:
-            self._loading = outer
-
     def _not_found(self, id: str) -> EnvNotFound:
-        return not_found(id, list(self._specs.values()), list(self._namespaces), self._plugin_failures)
+        return not_found(id, list(self._specs.values()), list(self._namespaces), list(self._plugin_failures.values()))
 
 
 def _warn(text: str) -> None:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 #: Where something is built: the text ``"package.module:attr"``, or the callable itself.
 EntryPoint: TypeAlias = "str | Callable[..., Any]"
 
-_FORM = re.compile(r"[\w.]+:[\w.]+")
+# Modules need not be identifiers ("01_walk" can be imported by name), attributes have to be.
+_FORM = re.compile(r"\w+(?:\.\w+)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 def check_entry_point(entry_point: Any, where: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
 
 from sekai.errors import EnvNotFound
 from sekai.registry.entry_points import describe_entry_point
@@ -26,6 +28,29 @@ def source_of(spec: EnvSpec) -> str:
     if spec.vector_entry_point is not None:
         parts.append(f"{describe_entry_point(spec.vector_entry_point)} (native)")
     return ", ".join(parts)
+
+
+def differences(left: EnvSpec, right: EnvSpec) -> tuple[str, str]:
+    """The fields in which two specs of one id differ, as texts for each of them; empty when they are the same.
+
+    Callables are the same when their names are, and other values when their reprs are: a plug-in that runs again
+    may make new lambdas, and the arguments may hold arrays, which ``==`` does not compare.
+    """
+    texts = [
+        (
+            f"{item.name}={_field_text(getattr(left, item.name))}",
+            f"{item.name}={_field_text(getattr(right, item.name))}",
+        )
+        for item in fields(EnvSpec)
+    ]
+    pairs = [pair for pair in texts if pair[0] != pair[1]]
+    return ", ".join(pair[0] for pair in pairs), ", ".join(pair[1] for pair in pairs)
+
+
+def _field_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_field_text, value))})"
+    return describe_entry_point(value) if callable(value) else str(value)
 
 
 def versions_of(id: str, specs: Iterable[EnvSpec]) -> list[EnvSpec]:

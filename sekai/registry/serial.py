@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import fields
 from typing import Any
 
@@ -20,15 +21,17 @@ def spec_to_json(spec: EnvSpec) -> str:
         _wrapper_data(wrapper, f"{where}: additional_wrappers[{index}]")
         for index, wrapper in enumerate(spec.additional_wrappers)
     ]
-    return json.dumps(data)
+    if spec.reward_threshold is not None and not math.isfinite(spec.reward_threshold):
+        raise ValueError(f"{where}: reward_threshold: JSON holds finite numbers only, got {spec.reward_threshold}")
+    return json.dumps(data, allow_nan=False)
 
 
 def spec_from_json(text: str) -> EnvSpec:
     """See ``EnvSpec.from_json``."""
     where = "EnvSpec.from_json()"
     try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
+        data = json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
         raise ValueError(f"{where}: expected a JSON object, got text that is no JSON ({error})") from error
     if not isinstance(data, dict):
         raise ValueError(f"{where}: expected a JSON object, got {type(data).__name__}")
@@ -41,6 +44,10 @@ def spec_from_json(text: str) -> EnvSpec:
         return EnvSpec(**data, additional_wrappers=wrappers)
     except TypeError as error:
         raise ValueError(f"{where}: {error}") from error
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _wrapper_data(wrapper: Any, where: str) -> dict[str, Any]:
@@ -60,23 +67,23 @@ def _check_values(kwargs: dict[str, Any], where: str) -> dict[str, Any]:
     """The arguments, once each is known to come back from JSON as it was (a tuple would come back a list)."""
     for name, value in kwargs.items():
         try:
-            survives = _same(json.loads(json.dumps(value)), value)
+            survives = _same(json.loads(json.dumps(value, allow_nan=False)), value)
         except (TypeError, ValueError):
             survives = False
         if not survives:
             raise ValueError(
                 f"{where}[{name!r}]: expected a value that JSON can hold "
-                f"(None, bool, int, float, str, list, dict with str keys), got {value!r}"
+                f"(None, bool, int, finite float, str, list, dict with str keys), got {value!r}"
             )
     return kwargs
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equality that tells 1 from True and from 1.0, at every depth; NaN equals itself."""
+    """Equality that tells 1 from True and from 1.0, at every depth."""
     if type(left) is not type(right):
         return False
     if isinstance(left, list):
         return len(left) == len(right) and all(map(_same, left, right))
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
-    return bool(left == right or (left != left and right != right))
+    return bool(left == right)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -56,6 +57,29 @@ def _check_kwargs(kwargs: Any, where: str) -> dict[str, Any]:
     return dict(kwargs)
 
 
+def copy_kwargs(kwargs: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, Any]:
+    """Arguments of which each environment gets its own.
+
+    Args:
+        kwargs: Names and values. Values are copied deeply; those that cannot be (locks, connections) are shared.
+        given: Names of those that the caller of ``make`` gave, which are handed on as they are.
+    """
+    return {name: value if name in given else _copy(value) for name, value in kwargs.items()}
+
+
+def _copy(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # what a value raises that refuses to be copied is its own affair
+        return value
+
+
+def _check_number(value: Any, where: str) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{where}: expected a number or None, got {value!r}")
+    return float(value)
+
+
 @dataclass(frozen=True)
 class WrapperSpec:
     """A wrapper to put around an environment when it is built.
@@ -63,7 +87,7 @@ class WrapperSpec:
     Attributes:
         name: What the wrapper is called in listings.
         entry_point: ``"module:attr"`` or a callable; it is called as ``entry_point(env, **kwargs)``.
-        kwargs: Further arguments.
+        kwargs: Further arguments, copied deeply for each environment.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -76,13 +100,15 @@ class WrapperSpec:
 
     def __post_init__(self) -> None:
         where = f"WrapperSpec({self.name!r})"
+        if not isinstance(self.name, str):
+            raise TypeError(f"{where}: name: expected a str, got {type(self.name).__name__}")
         check_entry_point(self.entry_point, f"{where}: entry_point")
         object.__setattr__(self, "kwargs", _check_kwargs(self.kwargs, f"{where}: kwargs"))
 
     def __call__(self, env: Env[Any, Any]) -> Env[Any, Any]:
         """The environment, wrapped."""
         wrap = load_entry_point(self.entry_point, f"WrapperSpec({self.name!r})")
-        return wrap(env, **self.kwargs)  # type: ignore[no-any-return]
+        return wrap(env, **copy_kwargs(self.kwargs))  # type: ignore[no-any-return]
 
 
 #: What can be put around an environment: a WrapperSpec, or a callable that takes it and returns it wrapped.
@@ -141,6 +167,11 @@ class EnvSpec:
         for name in ("entry_point", "vector_entry_point"):
             if getattr(self, name) is not None:
                 check_entry_point(getattr(self, name), f"{where}: {name}")
+        if self.reward_threshold is not None:
+            threshold = _check_number(self.reward_threshold, f"{where}: reward_threshold")
+            object.__setattr__(self, "reward_threshold", threshold)
+        if not isinstance(self.nondeterministic, (bool, np.bool_)):
+            raise TypeError(f"{where}: nondeterministic: expected a bool, got {self.nondeterministic!r}")
         limit = self.max_episode_steps
         if limit is not None:
             limit = check_count(limit, f"{where}: max_episode_steps ({NO_LIMIT} in make() means none)")
@@ -148,6 +179,7 @@ class EnvSpec:
         if "max_episode_steps" in kwargs:
             raise ValueError(f"{where}: max_episode_steps is an argument of its own, not one of kwargs")
         wrappers = check_wrappers(self.additional_wrappers, f"{where}: additional_wrappers")
+        object.__setattr__(self, "nondeterministic", bool(self.nondeterministic))
         object.__setattr__(self, "max_episode_steps", limit)
         object.__setattr__(self, "kwargs", kwargs)
         object.__setattr__(self, "additional_wrappers", wrappers)
@@ -168,7 +200,7 @@ class EnvSpec:
         return parse_id(self.id)[2]
 
     def resolve(self, max_episode_steps: int | None, kwargs: Mapping[str, Any]) -> EnvSpec:
-        """This spec with the arguments of one ``make`` written into it.
+        """This spec with the arguments of one ``make`` written into it, its own ones copied deeply.
 
         Args:
             max_episode_steps: None keeps the time limit, -1 removes it, anything else replaces it.
@@ -180,7 +212,7 @@ class EnvSpec:
             limit = None
         else:
             limit = max_episode_steps
-        return replace(self, max_episode_steps=limit, kwargs={**self.kwargs, **kwargs})
+        return replace(self, max_episode_steps=limit, kwargs={**copy_kwargs(self.kwargs), **kwargs})
 
     def make(self, *, max_episode_steps: int | None = None, **kwargs: Any) -> Env[Any, Any]:
         """Build one environment, registered or not; see ``sekai.make``."""
@@ -192,7 +224,8 @@ class EnvSpec:
         """This spec as JSON text, from which ``from_json`` makes an equal one.
 
         Raises:
-            ValueError: An entry point or wrapper is a callable, or an argument does not survive JSON.
+            ValueError: An entry point or wrapper is a callable, or a value does not survive JSON (NaN and the
+                infinities are no JSON).
         """
         from sekai.registry.serial import spec_to_json
 

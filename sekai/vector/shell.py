@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sekai.batching import layout
+from sekai.batching.infos import FINAL_INFO, FINAL_OBSERVATION
 from sekai.env import Env
 from sekai.errors import InvalidAction, InvalidObservation
 from sekai.results import ResetResult, StepResult
@@ -28,8 +29,12 @@ class SingleEnv(Env[Any, Any]):
     env. The random stream is the native env's: ``reset(seed=...)`` seeds it, and a generator given as seed
     contributes one draw to it.
 
+    A native env that cannot be told to leave an ended episode alone has begun the next one by then. The last step
+    shows the end all the same, but attributes are those of the new episode, which the next ``reset()`` replaces.
+
     Args:
-        factory: Called as ``factory(num_envs=1, autoreset=False)``, it returns the native env.
+        factory: Returns the native env. Called as ``factory(1, autoreset=False)``, or as ``factory(1)`` where it
+            does not take ``autoreset``.
 
     Attributes:
         vec: The native env.
@@ -42,7 +47,7 @@ class SingleEnv(Env[Any, Any]):
     def __init__(self, factory: Callable[..., VecEnv[Any, Any]]) -> None:
         from sekai.vector import VecEnv
 
-        vec = factory(num_envs=1, autoreset=False)
+        vec = _build(factory)
         if not isinstance(vec, VecEnv):
             raise TypeError(f"SingleEnv: expected a VecEnv from {factory!r}, got {type(vec).__name__}")
         if vec.num_envs != 1:
@@ -51,6 +56,7 @@ class SingleEnv(Env[Any, Any]):
         self.vec = vec
         self.observation_space = vec.observation_space
         self.action_space = vec.action_space
+        self._end: StepResult[Any] | None = None  # of an episode after which the native env has reset itself
 
     def step(self, action: Any) -> StepResult[Any]:
         """Step the native env with a batch of one.
@@ -64,14 +70,21 @@ class SingleEnv(Env[Any, Any]):
             raise InvalidAction(
                 f"step(action): expected an element of {self.action_space!r}, got {action!r}"
             ) from error
+        if self._end is not None:
+            observation = layout.copy_row(self.observation_space, self._end.observation)
+            return StepResult(observation, 0.0, self._end.terminated, self._end.truncated, {})
         result = self.vec.step(actions)
-        return StepResult(
-            self._first(result.observations),
-            float(result.rewards[0]),
-            bool(result.terminated[0]),
-            bool(result.truncated[0]),
-            result.infos[0],
-        )
+        reward, terminated, truncated = result.rewards[0], result.terminated[0], result.truncated[0]
+        observation, info = self._first(result.observations), result.infos[0]
+        if self.vec.autoreset and (terminated or truncated):
+            final, info = info[FINAL_OBSERVATION], info[FINAL_INFO]
+            observation = layout.copy_row(self.observation_space, final)
+        step = StepResult(observation, float(reward), bool(terminated), bool(truncated), info)
+        if self.vec.autoreset and step.done:
+            self._end = StepResult(
+                layout.copy_row(self.observation_space, observation), 0.0, step.terminated, step.truncated, {}
+            )
+        return step
 
     def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[Any]:
         """Reset the native env."""
@@ -80,6 +93,7 @@ class SingleEnv(Env[Any, Any]):
         if seed is not None:
             self._rng_seed = seed = check_seed(seed, "reset(seed=...)")
         result = self.vec.reset(seed=seed, options=[options])
+        self._end = None
         return ResetResult(self._first(result.observations), result.infos[0])
 
     def close(self) -> None:
@@ -117,3 +131,16 @@ class SingleEnv(Env[Any, Any]):
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         return self.vec.call(method, *args, **kwargs)[0]
+
+
+def _build(factory: Callable[..., Any]) -> Any:
+    """The native env, told to leave ended episodes alone if it can be.
+
+    Trying is the one way to know: a ``**kwargs`` in the signature may be handed on to what takes no ``autoreset``.
+    """
+    try:
+        return factory(1, autoreset=False)
+    except TypeError as error:
+        if "'autoreset'" not in str(error):
+            raise
+    return factory(1)
