@@ -57,7 +57,7 @@ def refuse(capsys, *argv):
 # -- run ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["native", "sync", "async"])
+@pytest.mark.parametrize("mode", ["native", "sync", "async", "proc"])
 def test_run_reports_every_episode_that_ended(capsys, mode):
     # Three steps up, with rewards 1, 2, 3: every episode returns 6 after 3 steps. 10 steps hold 3 of them each.
     report = run_json(
@@ -368,7 +368,7 @@ def test_info_shows_what_is_known_of_an_env(capsys, registry):
         "nondeterministic": False,
         "kwargs": {"goal": 5},
         "additional_wrappers": [],
-        "modes": ["native", "sync", "async"],
+        "modes": ["native", "sync", "async", "proc"],
         "parameters": {
             "entry_point": {"goal": "3", "start": "0.0"},
             "vector_entry_point": {
@@ -466,7 +466,7 @@ def test_info_of_an_entry_point_that_takes_anything(capsys, registry):
     registry.register("Any-v0", lambda *args, **kwargs: toy_market.Walk(**kwargs))
     facts = run_json(capsys, "info", "Any-v0", "--set", "goal=3")
     assert facts["parameters"]["entry_point"] == {"*args": None, "**kwargs": None}
-    assert facts["modes"] == ["sync", "async"]
+    assert facts["modes"] == ["sync", "async", "proc"]
     assert facts["entry_point"].startswith("test_cli:")
 
 
@@ -611,3 +611,10 @@ def test_a_broken_pipe_inside_an_env_is_no_broken_pipe_of_the_output(capsys, mon
     monkeypatch.setattr(WalkVec, "_step", broken)
     with pytest.raises(BrokenPipeError, match="of a worker"):
         main(["run", "Walk-v0"])
+
+
+def test_workers_of_mode_proc(capsys):
+    report = run_json(capsys, "run", "Walk-v0", "--num-envs", 3, "--steps", 4, "--mode", "proc", "--workers", 2)
+    assert report["mode"] == "proc" and report["env_steps"] == 12
+    assert main(["run", "Walk-v0", "--workers", "2", "--mode", "sync"]) == 2
+    assert "--workers: expected --mode proc beside it, got sync" in capsys.readouterr().err

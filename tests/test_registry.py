@@ -33,7 +33,7 @@ from sekai.registry import (
     register_namespace,
     spec,
 )
-from sekai.vector import AsyncVecEnv, SyncVecEnv
+from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
 from sekai.vector.shell import SingleEnv
 from sekai.wrappers import OrderEnforcing, TimeLimit, TransformReward
 
@@ -964,6 +964,8 @@ def _make_by_spec(registry):
         ("native/Walk-v1", None, WalkVec),
         ("native/Walk-v1", "sync", SyncVecEnv),
         ("native/Walk-v1", "async", AsyncVecEnv),
+        ("Walk-v2", "proc", ProcVecEnv),
+        ("native/Walk-v1", "proc", ProcVecEnv),
     ],
 )
 def test_the_mode_chooses_the_backend(registry, id, mode, kind):
@@ -981,7 +983,7 @@ def test_the_mode_chooses_the_backend(registry, id, mode, kind):
 
 def test_every_mode_gives_the_same_episodes(registry):
     seen = []
-    for mode in ("native", "sync", "async"):
+    for mode in ("native", "sync", "async", "proc"):
         with registry.make_vec("Walk-v2", 2, vectorization_mode=mode, goal=4, max_episode_steps=3) as vec:
             seen.append([vec.reset(options=[{"start": 0}, {"start": 2}]).observations])
             for _ in range(5):
@@ -1029,7 +1031,7 @@ def test_a_native_env_without_limit_need_not_know_of_one(registry):
 
 
 def test_vector_kwargs_go_to_the_vec_env(registry):
-    for mode in ("native", "sync", "async"):
+    for mode in ("native", "sync", "async", "proc"):
         with registry.make_vec("Walk-v2", 2, vectorization_mode=mode, vector_kwargs={"autoreset": False}) as vec:
             assert vec.autoreset is False
     options = {"autoreset_options": {"start": 1}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -48,6 +49,7 @@ examples:
   sekai run Trading-v0 --policy momentum --episodes 5000 --seed 7
   sekai run Trading-v0 --policy buy-and-hold --set lookback=8 --set transaction_cost=5e-4
   sekai run Trading-v0 --num-envs 64 --mode sync --steps 200
+  sekai run Trading-v0 --num-envs 64 --mode proc --workers 2 --steps 200
   sekai run Trading-v0 --set prices=closes.csv --json
 
 The statistics hold every episode that ended; one that is still going on at the end is left out.
@@ -102,6 +104,12 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--mode", choices=MODES, help="how the copies are run (default: native where there is one, else sync)"
     )
+    parser.add_argument(
+        "--workers",
+        type=positive_int,
+        metavar="N",
+        help="worker processes of --mode proc (default: one for each copy; more than there are cores rarely pays)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.set_defaults(verb=run_env)
 
@@ -113,9 +121,12 @@ def run_env(args: argparse.Namespace) -> int:
     with mistakes_of_the_user():
         spec = default_registry.spec(args.env_id)
         mode = choose_mode(spec, args.mode)
+        if args.workers is not None and mode != "proc":
+            raise CommandError(f"--workers: expected --mode proc beside it, got {mode}")
+        vector_kwargs = None if args.workers is None else {"num_workers": args.workers}
         entry_point = spec.vector_entry_point if mode == "native" else spec.entry_point
         check_settings(spec, entry_point or spec.vector_entry_point or "", settings)
-        vec = build_vec_env(spec, args.num_envs, mode, None, (), settings)
+        vec = build_vec_env(spec, args.num_envs, mode, vector_kwargs, (), settings)
     try:
         if not vec.autoreset:
             raise CommandError(f"{spec.id} is registered with autoreset off, so its episodes would not go on")
@@ -196,8 +207,12 @@ def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:
         "return, mean": f"{report['return_mean']:.6g} {error}",
         "return, sd": f"{report['return_sd']:.6g}",
         "length, mean": f"{report['length_mean']:.6g}",
-        "terminated": f"{report['terminated_share']:.1%}",
-        "truncated": f"{report['truncated_share']:.1%}",
+        "terminated": _percent(report["terminated_share"]),
+        "truncated": _percent(report["truncated_share"]),
         "env-steps/s": f"{report['env_steps_per_second']:,.0f} "
         f"(first step, which may compile, left out: {report['first_step_seconds']:.2f} s)",
     }
+
+
+def _percent(share: float) -> str:
+    return "-" if math.isnan(share) else f"{share:.1%}"

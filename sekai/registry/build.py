@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ENV_FN_MODES = {
     "sync": "sekai.vector:SyncVecEnv",
     "async": "sekai.vector:AsyncVecEnv",
+    "proc": "sekai.vector:ProcVecEnv",
 }
 MODES = ("native", *ENV_FN_MODES)
 

@@ -189,9 +189,10 @@ class EnvRegistry:
             id: An id, or an ``EnvSpec`` that need not be registered.
             num_envs: How many, at least 1.
             vectorization_mode: "native" (or "vector_entry_point"): one object that simulates all of them with
-                array operations; "sync": one after the other; "async": concurrently on an event loop. None:
+                array operations; "sync": one after the other; "async": concurrently on an event loop;
+                "proc": in worker processes. None:
                 native when there is a vector entry point and no per-env wrappers, else sync.
-            vector_kwargs: Arguments of the ``VecEnv`` class ("sync", "async"), e.g. ``{"autoreset": False}``,
+            vector_kwargs: Arguments of the ``VecEnv`` class ("sync", "async", "proc"), e.g. ``{"autoreset": False}``,
                 or further ones of the vector entry point ("native").
             wrappers: What to put around each sub-environment, innermost first.
             **env_kwargs: Arguments of the entry point, taking precedence over those of the spec;

@@ -6,6 +6,7 @@ from sekai.vector.aio import AsyncVecEnv
 from sekai.vector.attributes import shared
 from sekai.vector.base import VecEnv
 from sekai.vector.native import NativeVecEnv
+from sekai.vector.proc import ProcVecEnv
 from sekai.vector.sync import SyncVecEnv
 from sekai.vector.wrappers import (
     VecActionWrapper,
@@ -23,6 +24,7 @@ __all__ = [
     "AsyncVecEnv",
     "InfoList",
     "NativeVecEnv",
+    "ProcVecEnv",
     "SyncVecEnv",
     "VecActionWrapper",
     "VecEnv",

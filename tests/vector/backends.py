@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from toys import BOX1, NativeToy, fns
 
 from sekai import AsyncVecEnv, SyncVecEnv, TimeLimit
+from sekai.vector import ProcVecEnv
 
-#: Backends made of Env objects: each is called as factory(env_fns, *, autoreset, autoreset_options).
+#: Backends whose Env objects live in this process: each is called as factory(env_fns, *, autoreset, autoreset_options).
 ROWS = {"sync": SyncVecEnv, "async": AsyncVecEnv}
+
+#: Backends whose Env objects live in worker processes, called in the same way.
+PROCS = {
+    "proc": ProcVecEnv,
+    "proc-pipe": partial(ProcVecEnv, shared_memory=False),
+    "proc-grouped": partial(ProcVecEnv, num_workers=2),
+    "proc-grouped-pipe": partial(ProcVecEnv, num_workers=2, shared_memory=False),
+}
+
+#: Every backend.
+ALL = [*ROWS, *PROCS, "native"]
 
 on_rows = pytest.mark.parametrize("backend", list(ROWS))
 everywhere = pytest.mark.parametrize("backend", [*ROWS, "native"])
@@ -17,7 +31,7 @@ both_modes = pytest.mark.parametrize("autoreset", [True, False], ids=["autoreset
 
 
 def make(backend, env_fns, **kwargs):
-    return ROWS[backend](env_fns, **kwargs)
+    return {**ROWS, **PROCS}[backend](env_fns, **kwargs)
 
 
 def scripted(backend, *scripts, obs=BOX1, act=None, r0=(0.0,), i0=None, max_episode_steps=None, **kwargs):

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from backends import ROWS, assert_same, both_modes, on_rows, scribble, scripted
+from backends import ALL, PROCS, ROWS, assert_same, both_modes, make, on_rows, scribble, scripted
 from toys import BOX1, INF, Draws, T, Toy, Z, fns
 
 from sekai import (
@@ -28,38 +28,67 @@ from sekai import (
     TimeLimit,
     Tuple,
     VecEnvClosed,
+    VecEnvWorkerError,
     VecResetResult,
     VecStepResult,
     stack_infos,
 )
 
 
-@pytest.fixture(params=[*ROWS, "native"])
+class Builder:
+    """Builds VecEnvs on one backend."""
+
+    def __init__(self, backend):
+        self.backend = backend
+        self.made = []
+
+    def error(self, kind):
+        """What an exception of a sub-env becomes."""
+        return VecEnvWorkerError if self.backend in PROCS else kind
+
+    def keep(self, vec):
+        self.made.append(vec)
+        return vec
+
+    def close(self):
+        for vec in self.made:
+            vec.close()
+
+
+class Toys(Builder):
+    """Of scripted sub-envs."""
+
+    def __call__(self, *scripts, **kwargs):
+        return self.keep(scripted(self.backend, *scripts, **kwargs))
+
+
+class Rows(Builder):
+    """Of Env objects."""
+
+    def __call__(self, env_fns, **kwargs):
+        return self.keep(make(self.backend, env_fns, **kwargs))
+
+
+@pytest.fixture(params=ALL)
 def toys(request):
-    """Builds a VecEnv of scripted sub-envs on one backend."""
-    made = []
+    builder = Toys(request.param)
+    yield builder
+    builder.close()
 
-    def build(*scripts, **kwargs):
-        made.append(scripted(request.param, *scripts, **kwargs))
-        return made[-1]
 
-    yield build
-    for vec in made:
-        vec.close()
+@pytest.fixture(params=[*ROWS, *PROCS])
+def rows(request):
+    builder = Rows(request.param)
+    yield builder
+    builder.close()
 
 
 @pytest.fixture(params=ROWS)
-def rows(request):
-    """Builds a VecEnv of Env objects on one backend."""
-    made = []
-
-    def build(env_fns, **kwargs):
-        made.append(ROWS[request.param](env_fns, **kwargs))
-        return made[-1]
-
-    yield build
-    for vec in made:
-        vec.close()
+def rows_here(request):
+    """On a backend whose sub-envs live in this process, where a test can look at them."""
+    builder = Rows(request.param)
+    yield builder
+    builder.close()
 
 
 def play(vec, steps, seed=3):
@@ -72,7 +101,7 @@ def play(vec, steps, seed=3):
 @both_modes
 def test_every_backend_agrees_on_the_same_episodes(autoreset):
     scripts = [T(1), T(3), [([9.0], 2.5, False, False, {}), ([8.0], -1.0, True, True, {})]]
-    reference, *others = (play(scripted(name, *scripts, autoreset=autoreset), 9) for name in [*ROWS, "native"])
+    reference, *others = (play(scripted(name, *scripts, autoreset=autoreset), 9) for name in ALL)
     for other in others:
         assert_same(reference, other)
 
@@ -210,15 +239,14 @@ def test_both_flags_of_a_frozen_sub_env_stay(toys):
 
 @both_modes
 def test_a_sub_env_that_resets_itself_is_neither_reset_again_nor_frozen(rows, autoreset):
-    inner = [Toy(T(2), i0={"n": 1})]
-    vec = rows([lambda: AutoReset(inner[0])], autoreset=autoreset)
+    vec = rows([lambda: AutoReset(Toy(T(2), i0={"n": 1}))], autoreset=autoreset)
     vec.reset()
     for episode in range(1, 4):
         vec.step(Z(vec))
         result = vec.step(Z(vec))
         assert result.observations.tolist() == [[0.0]] and result.terminated.tolist() == [True]
         assert_same(result.infos[0], {"final_observation": np.array([2.0]), "final_info": {}, "reset_info": {"n": 1}})
-        assert inner[0].n_reset == 1 + episode
+        assert vec.get_attr("n_reset") == [1 + episode]
         assert not vec.frozen.any()
 
 
@@ -411,8 +439,8 @@ def test_each_sub_env_receives_an_element_of_its_own_space(rows, act):
         assert all(action in act for action in vec.get_attr("last_action"))
 
 
-def test_actions_are_copied(rows):
-    vec = rows(fns(T(9), T(9), act=Box(0, 1, (2,), np.float64)))
+def test_actions_are_copied(rows_here):
+    vec = rows_here(fns(T(9), T(9), act=Box(0, 1, (2,), np.float64)))
     vec.reset()
     actions = np.zeros((2, 2))
     vec.step(actions)
@@ -433,7 +461,7 @@ def test_a_raising_sub_env_leaves_the_others_usable(rows):
     vec = rows([lambda: Toy(T(9)), lambda: Bad(T(9)), lambda: Toy(T(9))])
     vec.reset()
     vec.step(Z(vec))
-    with pytest.raises(ZeroDivisionError, match="bad step"):
+    with pytest.raises(rows.error(ZeroDivisionError), match="bad step"):
         vec.step(Z(vec))
     result = vec.step(Z(vec))
     assert result.observations[0].tolist() == [3.0] and result.observations[1].tolist() == [2.0]
@@ -449,9 +477,9 @@ def test_a_failed_autoreset_needs_a_reset(rows):
 
     vec = rows([lambda: Bad(T(1)), lambda: Toy(T(9))])
     vec.reset()
-    with pytest.raises(OSError, match="no reset"):
+    with pytest.raises(rows.error(OSError), match="no reset"):
         vec.step(Z(vec))
-    with pytest.raises(ResetRequired, match="sub-env 0"):
+    with pytest.raises(rows.error(ResetRequired), match="sub-env 0"):
         vec.step(Z(vec))
     vec.reset()
     assert vec.step(Z(vec)).terminated.tolist() == [True, False]
@@ -483,7 +511,7 @@ def test_results_never_change_and_writing_into_them_changes_nothing(toys, autore
     assert_same(play(vec, 7), untouched)
 
 
-def test_sub_envs_that_share_one_array(rows):
+def test_sub_envs_that_share_one_array(rows_here):
     buffer = np.zeros(1)
 
     class Shared(Toy):
@@ -491,7 +519,7 @@ def test_sub_envs_that_share_one_array(rows):
             buffer[0] = action
             return StepResult(buffer, 0.0, False, False, {"b": buffer})
 
-    vec = rows([lambda: Shared(T(1)) for _ in range(3)], autoreset=True)
+    vec = rows_here([lambda: Shared(T(1)) for _ in range(3)], autoreset=True)
     vec.reset()
     result = vec.step([1, 0, 1])
     assert result.observations.tolist() == [[1.0], [0.0], [1.0]]
@@ -523,7 +551,7 @@ def test_a_wrong_observation_is_never_broadcast(rows, value, message):
     vec = rows(fns(good, bad, obs=obs, r0=np.zeros(3)))
     vec.reset()
     vec.step(Z(vec))
-    with pytest.raises(InvalidObservation, match=message):
+    with pytest.raises(rows.error(InvalidObservation), match=message):
         vec.step(Z(vec))
 
 
@@ -540,7 +568,7 @@ def test_floats_convert_and_integers_must_fit(rows):
         if fits:
             assert vec.step(Z(vec)).observations.tolist() == [value]
         else:
-            with pytest.raises(InvalidObservation, match="uint8"):
+            with pytest.raises(rows.error(InvalidObservation), match="uint8"):
                 vec.step(Z(vec))
 
 
@@ -565,14 +593,14 @@ def test_close_twice_then_use(toys):
             use()
 
 
-def test_every_sub_env_is_closed_even_if_another_raises(rows):
+def test_every_sub_env_is_closed_even_if_another_raises(rows_here):
     class Stubborn(Toy):
         def close(self):
             super().close()
             raise OSError(f"stuck {self.script[0][0]}")
 
     built = [Toy(T(1)), Stubborn([([1.0], 0.0, True, False, {})]), Stubborn([([2.0], 0.0, True, False, {})]), Toy(T(1))]
-    vec = rows([lambda env=env: env for env in built])
+    vec = rows_here([lambda env=env: env for env in built])
     with pytest.raises(OSError, match=r"stuck \[1.0\]"):
         vec.close()
     vec.close()
@@ -589,14 +617,14 @@ def test_context_manager_closes(toys):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_if_an_env_fn_raises_the_built_ones_are_closed(rows, error):
+def test_if_an_env_fn_raises_the_built_ones_are_closed(rows_here, error):
     built = [Toy(T(1)), Toy(T(1))]
 
     def fail():
         raise error("third")
 
     with pytest.raises(error, match="third"):
-        rows([lambda: built[0], lambda: built[1], fail, lambda: Toy(T(1))])
+        rows_here([lambda: built[0], lambda: built[1], fail, lambda: Toy(T(1))])
     assert [env.n_close for env in built] == [1, 1]
 
 
@@ -604,24 +632,24 @@ def test_if_an_env_fn_raises_the_built_ones_are_closed(rows, error):
     ("kind", "other"),
     [("observation_space", {"obs": Box(-1, 1, (2,))}), ("action_space", {"act": Discrete(3)})],
 )
-def test_spaces_must_be_the_same(rows, kind, other):
+def test_spaces_must_be_the_same(rows_here, kind, other):
     built = [Toy(T(1)), Toy(T(1), **other), Toy(T(1))]
     with pytest.raises(SpaceMismatch, match=f"sub-env 1: expected the {kind} of sub-env 0"):
-        rows([lambda env=env: env for env in built])
+        rows_here([lambda env=env: env for env in built])
     assert [env.n_close for env in built] == [1, 1, 0]
 
 
-def test_construction_errors(rows):
+def test_construction_errors(rows_here):
     with pytest.raises(ValueError, match="expected at least one callable"):
-        rows([])
+        rows_here([])
     with pytest.raises(TypeError, match=r"env_fns\[1\]: expected a callable"):
-        rows([lambda: Toy(T(1)), Toy(T(1))])
+        rows_here([lambda: Toy(T(1)), Toy(T(1))])
     with pytest.raises(TypeError, match=r"env_fns\[0\]: expected it to build a sekai.Env, got int"):
-        rows([lambda: 3])
+        rows_here([lambda: 3])
     env = Toy(T(1))
     for again in (env, TimeLimit(env, 3)):
         with pytest.raises(ValueError, match=r"env_fns\[1\] gave the same env object as env_fns\[0\]"):
-            rows([lambda: env, lambda again=again: again])
+            rows_here([lambda: env, lambda again=again: again])
 
 
 # -- attributes ----------------------------------------------------------------------------------------------
@@ -633,12 +661,12 @@ def test_call_calls_a_method_or_reads_an_attribute(toys):
     vec.step(Z(vec))
     assert vec.call("add", 2, b=3) == [6, 6]
     assert vec.call("k") == [1, 1]
-    with pytest.raises(TypeError, match=r"call\('k'\)"):
+    with pytest.raises(toys.error(TypeError), match=r"call\('k'\)"):
         vec.call("k", 1)
 
 
-def test_attributes_are_found_through_the_wrapper_stack(rows):
-    vec = rows([lambda: TimeLimit(AutoReset(Toy(T(9))), 5), lambda: TimeLimit(AutoReset(Toy(T(9))), 5)])
+def test_attributes_are_found_through_the_wrapper_stack(rows_here):
+    vec = rows_here([lambda: TimeLimit(AutoReset(Toy(T(9))), 5), lambda: TimeLimit(AutoReset(Toy(T(9))), 5)])
     vec.reset()
     vec.step(Z(vec))
     assert vec.get_attr("elapsed_steps") == [1, 1]  # of the TimeLimit
@@ -673,9 +701,9 @@ def test_unknown_attributes(toys):
         lambda: vec.set_attr("nope", 1),
         lambda: vec.set_attr("nope", [1, 2]),
     ):
-        with pytest.raises(AttributeError, match="nope"):
+        with pytest.raises(toys.error(AttributeError), match="nope"):
             use()
-    with pytest.raises(AttributeError):
+    with pytest.raises(toys.error(AttributeError)):
         vec.get_attr("nope")  # nothing was added
     assert vec.step(Z(vec)).observations.tolist() == [[1.0], [1.0]]
 

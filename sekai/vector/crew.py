@@ -1,0 +1,397 @@
+"""The worker processes of a ProcVecEnv, the lines to them, and how they end."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import selectors
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sekai.errors import VecEnvWorkerError
+from sekai.vector.worker import CLOSE, FAILED, NO_MAIN_GUARD, Failure, Plan, run_worker
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+#: What to set, unless the user has, so that a worker's libraries use one thread.
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+#: Seconds that a worker has to end once it was told to by a signal.
+_PATIENCE = 0.3
+
+
+class Member:
+    """One worker as the parent sees it."""
+
+    def __init__(self, rank: int, plan: Plan, count: int, process: BaseProcess, connection: Connection) -> None:
+        """Take the ``rank``-th worker, which runs ``count`` sub-envs."""
+        self.rank = rank
+        self.plan = plan
+        self.rows = slice(plan.start, plan.start + count)
+        self.process = process
+        self.connection = connection
+        self.owed = 1  # replies under way; the first one comes unasked
+        self.reply: bytes = b""  # the last one
+        self.death: Failure | None = None
+
+    def describe(self) -> str:
+        """Which worker it is, and which sub-envs it runs."""
+        envs = ", ".join(map(str, range(self.rows.start, self.rows.stop)))
+        noun = "sub-env" if self.rows.stop - self.rows.start == 1 else "sub-envs"
+        return f"worker {self.rank} (process {self.process.pid}, {noun} {envs})"
+
+    def read(self) -> list[Failure] | _Said:
+        """The last reply: what went wrong, or what it says."""
+        if self.death is not None and self.owed:
+            return [self.death]
+        payload = self.reply[1:]
+        said: Any = None
+        try:
+            said = pickle.loads(payload) if payload else None
+        except Exception as error:
+            return [Failure(self.rows.start, type(error).__name__, f"its reply cannot be unpickled: {error}")]
+        if self.reply[:1] == FAILED:
+            failures: list[Failure] = said
+            return failures
+        return _Said(said)
+
+
+class _Said:
+    """A reply that is no failure."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Crew:
+    """Worker processes that each take the same number of commands and answer each with one reply.
+
+    Args:
+        plans: What each worker is started with.
+        context: The start method.
+        daemon: Whether they are daemonic.
+
+    Attributes:
+        slices: The rows of each worker.
+        sizes: The number of rows of each worker.
+        lock: Held while a call goes on.
+    """
+
+    def __init__(self, plans: Sequence[Plan], context: str, daemon: bool) -> None:
+        """Start the workers; nothing is left of them if one cannot be started."""
+        _refuse_bootstrapping()
+        starts = [plan.start for plan in plans]
+        self.sizes = [stop - start for start, stop in zip(starts, [*starts[1:], plans[0].num_envs], strict=True)]
+        self.slices = [slice(start, start + size) for start, size in zip(starts, self.sizes, strict=True)]
+        self.lock = threading.Lock()
+        self.members: list[Member] = []
+        self._selector = selectors.DefaultSelector()
+        from multiprocessing import get_context
+
+        ctx: Any = get_context(context)
+        if context == "forkserver":
+            _preload(ctx)
+        try:
+            with _one_thread_each():
+                for rank, (plan, size) in enumerate(zip(plans, self.sizes, strict=True)):
+                    self._start(ctx, rank, plan, size, daemon)
+        except BaseException:
+            self.stop(0.0)
+            raise
+
+    def _start(self, ctx: Any, rank: int, plan: Plan, size: int, daemon: bool) -> None:
+        mine, theirs = ctx.Pipe()
+        inherited = [member.connection for member in self.members] + [mine]
+        arguments = (theirs, plan, inherited if ctx.get_start_method() == "fork" else ())
+        process = ctx.Process(target=run_worker, args=arguments, daemon=daemon, name=f"sekai-worker-{rank}")
+        try:
+            process.start()
+        except BaseException:
+            mine.close()
+            raise
+        finally:
+            theirs.close()
+        member = Member(rank, plan, size, process, mine)
+        self.members.append(member)
+        self._selector.register(mine, selectors.EVENT_READ, member)
+        self._selector.register(process.sentinel, selectors.EVENT_READ, member)
+
+    # -- calls ---------------------------------------------------------------------------------------------
+
+    def exchange(self, commands: Sequence[bytes], timeout: float | None = None) -> list[Any]:
+        """Send each worker a command and wait for the replies.
+
+        Args:
+            commands: One each; none at all to wait for the replies that come unasked.
+            timeout: Seconds to wait; None for as long as it takes.
+
+        Returns:
+            What each worker says, None where that is nothing.
+
+        Raises:
+            VecEnvWorkerError: A sub-env failed, or a worker died or took too long.
+        """
+        self._send(commands)
+        self._wait(timeout)
+        return self._read()
+
+    async def async_exchange(self, commands: Sequence[bytes], timeout: float | None = None) -> list[Any]:
+        """As ``exchange``, with the event loop free meanwhile."""
+        self._send(commands)
+        await self._async_wait(timeout)
+        return self._read()
+
+    def settle(self, timeout: float | None = None) -> None:
+        """Wait for the replies that an interrupted call has left under way, and discard them.
+
+        Raises:
+            VecEnvWorkerError: A worker has died, or takes too long.
+        """
+        self._wait(timeout)
+        self._raise_deaths()
+
+    async def async_settle(self, timeout: float | None = None) -> None:
+        """As ``settle``, with the event loop free meanwhile."""
+        await self._async_wait(timeout)
+        self._raise_deaths()
+
+    def _send(self, commands: Sequence[bytes]) -> None:
+        self._raise_deaths()
+        with _Uninterrupted():
+            for member, command in zip(self.members, commands, strict=False):
+                self._tell(member, command)
+
+    def _tell(self, member: Member, command: bytes) -> None:
+        member.owed += 1
+        try:
+            member.connection.send_bytes(command)
+        except OSError:
+            self._bury(member)
+
+    def _read(self) -> list[Any]:
+        replies = [member.read() for member in self.members]
+        failures = [failure for reply in replies for failure in _failures_in(reply)]
+        if failures:
+            raise worker_error(failures)
+        return [reply.value for reply in replies if isinstance(reply, _Said)]
+
+    def _raise_deaths(self) -> None:
+        deaths = [member.death for member in self.members if member.death is not None]
+        if deaths:
+            raise worker_error(deaths)
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def _wait(self, timeout: float | None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._owing():
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                raise self._too_slow(timeout)
+            self._take(remaining)
+
+    async def _async_wait(self, timeout: float | None) -> None:
+        import asyncio
+
+        deadline = None if timeout is None else time.monotonic() + timeout
+        loop = asyncio.get_running_loop()
+        while self._owing():
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                raise self._too_slow(timeout)
+            something = asyncio.Event()
+            descriptors = list(self._selector.get_map())
+            for descriptor in descriptors:
+                loop.add_reader(descriptor, something.set)
+            try:
+                await asyncio.wait_for(something.wait(), remaining)
+            except asyncio.TimeoutError:
+                pass
+            finally:
+                for descriptor in descriptors:
+                    loop.remove_reader(descriptor)
+            self._take(0.0)
+
+    def _owing(self) -> bool:
+        return any(member.owed and member.death is None for member in self.members)
+
+    def _take(self, timeout: float | None) -> None:
+        """Receive what has come, waiting for something to come at first."""
+        come = self._selector.select(timeout)
+        with _Uninterrupted():
+            for key, _ in come:
+                member: Member = key.data
+                if member.death is None:
+                    self._receive(member, ended=key.fileobj is not member.connection)
+
+    def _receive(self, member: Member, ended: bool) -> None:
+        """Take the reply that has come; of a worker that has ended, the last one may be there or not."""
+        try:
+            if ended and not member.connection.poll():
+                self._bury(member)
+            else:
+                member.reply = member.connection.recv_bytes()
+                member.owed -= 1
+        except (EOFError, OSError):
+            self._bury(member)
+
+    def _bury(self, member: Member) -> None:
+        """A worker has died: say so from now on, and listen no more."""
+        for descriptor in (member.connection, member.process.sentinel):
+            self._selector.unregister(descriptor)
+        member.process.join(_PATIENCE)
+        code = member.process.exitcode
+        if code == NO_MAIN_GUARD:
+            message = (
+                "the script that creates a ProcVecEnv is run again in every worker, and must guard its entry point "
+                "with `if __name__ == '__main__':`"
+            )
+        else:
+            message = f"{member.describe()} died {_describe_exit(code)}"
+        member.death = Failure(member.rows.start, "WorkerDied", message)
+
+    def _too_slow(self, timeout: float | None) -> VecEnvWorkerError:
+        slow = [member for member in self.members if member.owed and member.death is None]
+        return worker_error(
+            [
+                Failure(member.rows.start, "TimeoutError", f"{member.describe()} took longer than {timeout} s")
+                for member in slow
+            ]
+        )
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def stop(self, timeout: float) -> list[Failure]:
+        """Close every sub-env and end every worker, by force after ``timeout`` seconds.
+
+        Returns:
+            What went wrong in closing sub-envs.
+        """
+        deadline = time.monotonic() + timeout
+        # A call that goes on in another thread has the lines; it gives them up when its workers die.
+        free = self.lock.acquire(timeout=max(0.0, timeout))
+        if free:
+            self._ask_to_close(deadline)
+        self._end_processes(deadline if free else time.monotonic())
+        free = free or self.lock.acquire(timeout=_PATIENCE)
+        for member in self.members:
+            member.connection.close()
+            if not member.process.is_alive():
+                member.process.close()
+        self._selector.close()
+        if free:
+            self.lock.release()
+        return self._closing_failures
+
+    _closing_failures: list[Failure] = []
+
+    def _ask_to_close(self, deadline: float) -> None:
+        for member in self.members:
+            if member.death is None:
+                self._tell(member, CLOSE)
+        try:
+            self._wait(max(0.0, deadline - time.monotonic()))
+        except VecEnvWorkerError:  # those that take longer are ended by force
+            pass
+        self._closing_failures = [
+            failure for member in self.members if not member.owed for failure in _failures_in(member.read())
+        ]
+
+    def _end_processes(self, deadline: float) -> None:
+        processes = [member.process for member in self.members]
+        for end, patience in ((None, max(0.0, deadline - time.monotonic())), ("terminate", _PATIENCE), ("kill", 5.0)):
+            living = [process for process in processes if process.is_alive()]
+            if end is not None:
+                for process in living:
+                    getattr(process, end)()
+            until = time.monotonic() + patience
+            for process in living:
+                process.join(max(0.0, until - time.monotonic()))
+
+
+def _failures_in(reply: list[Failure] | _Said) -> list[Failure]:
+    return reply if isinstance(reply, list) else []
+
+
+def worker_error(failures: Sequence[Failure]) -> VecEnvWorkerError:
+    """The failure of the first sub-env as an exception, whose message names the others."""
+    first, *others = sorted(failures, key=lambda failure: failure.rank)
+    message = first.message
+    if others:
+        also = ", ".join(f"sub-env {other.rank} ({other.exc_type}: {other.message})" for other in others)
+        message += f"; also failed: {also}"
+    return VecEnvWorkerError(first.rank, first.exc_type, message, first.traceback)
+
+
+def _describe_exit(code: int | None) -> str:
+    if code is None:
+        return "(its exit status is not known)"
+    if code < 0:
+        return f"of {signal.Signals(-code).name}" if -code in set(signal.Signals) else f"of signal {-code}"
+    return f"with exit status {code}"
+
+
+def _refuse_bootstrapping() -> None:
+    """End a worker that is about to start workers of its own because its script has no main guard."""
+    from multiprocessing import current_process
+
+    if getattr(current_process(), "_inheriting", False):
+        os._exit(NO_MAIN_GUARD)
+
+
+def _preload(ctx: Any) -> None:
+    """Let the fork server import this package once for all workers, unless the user has told it what to import."""
+    from multiprocessing import forkserver
+
+    if getattr(getattr(forkserver, "_forkserver", None), "_preload_modules", None) == ["__main__"]:
+        ctx.set_forkserver_preload(["__main__", run_worker.__module__])
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """An environment in which the libraries of a starting process use one thread, unless the user has set them."""
+    added = [name for name in _THREAD_VARIABLES if name not in os.environ]
+    os.environ.update(dict.fromkeys(added, "1"))
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+class _Uninterrupted:
+    """Puts off Ctrl-C while messages are half sent or half read."""
+
+    __slots__ = ("_pressed", "_previous")
+
+    def __enter__(self) -> None:
+        self._pressed: list[Any] = []
+        self._previous: Any = None
+        if threading.current_thread() is threading.main_thread():
+            self._previous = _set_handler(signal.SIGINT, lambda *press: self._pressed.append(press))
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._previous is not None:
+            _set_handler(signal.SIGINT, self._previous)
+            if self._pressed and callable(self._previous):
+                self._previous(*self._pressed[0])
+
+
+# signal.signal() turns its arguments and its result into enums, which takes ten times as long as the rest of it.
+_set_handler: Any = getattr(importlib.import_module("_signal"), "signal", signal.signal)

@@ -1,0 +1,379 @@
+"""ProcVecEnv: the rows in worker processes; this is the parent's half."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching import inputs, layout
+from sekai.errors import AsyncCallPending, SpaceMismatch, VecEnvWorkerError
+from sekai.results import VecResetResult, VecStepResult
+from sekai.types import ActType, InfoDict, ObsType, SeedType
+from sekai.vector import block as shared
+from sekai.vector.base import VecEnv
+from sekai.vector.crew import Crew, worker_error
+from sekai.vector.row import EnvFn, check_env_fns, check_same_space, list_infos
+from sekai.vector.worker import CALL, GET_ATTR, OPEN, OWN, RESET, SET_ATTR, STEP, Description, Plan
+
+#: What the kit itself refuses in a worker while sub-envs are built, by the name it is reported under (see
+#: ``Failure.describe``): it is the same error as on any other backend.
+_OWN_ERRORS = {OWN + kind.__name__: kind for kind in (SpaceMismatch, ValueError, TypeError)}
+
+
+class ProcVecEnv(VecEnv[ObsType, ActType]):
+    """Vectorised env using worker processes for true CPU-bound parallelism.
+
+    Sub-environments run in worker processes, several of them in one where ``num_workers`` says so. Use this for
+    CPU-intensive simulators; for I/O-bound or async environments use AsyncVecEnv, and for simulators that vectorise
+    with array operations prefer a native vector env (see ``sekai.make_vec``).
+
+    Observations of fixed shapes (Box, Discrete, MultiDiscrete, MultiBinary and Dict/Tuple/MaskedBox of them), numeric
+    actions, rewards and flags travel through shared memory; only infos that are not empty are pickled.
+
+    The default start method is "forkserver" ("spawn" on Windows), so the script that creates a ProcVecEnv must guard
+    its entry point with ``if __name__ == "__main__":``. env_fns are sent with cloudpickle, so lambdas and locally
+    defined classes work. A worker uses one numba and one BLAS thread, unless the environment variables say otherwise.
+
+    An exception inside a sub-env is re-raised in the parent as ``VecEnvWorkerError``, carrying the sub-env index and
+    the worker's traceback. The other sub-envs' replies are still collected, so the VecEnv stays usable afterwards (the
+    results of that call are discarded, including those of sub-envs that did advance); replies left unread by an
+    interrupted call (e.g. Ctrl-C, which workers ignore and leave to the parent) are discarded before the next command.
+    A worker that dies also raises ``VecEnvWorkerError``, at once and in every later call: its rank is the first
+    sub-env the worker ran, and the message names the worker and all its sub-envs.
+
+    Args:
+        env_fns: Callables that each build one sub-environment (in its worker). If one raises (or anything else in the
+            constructor fails), the sub-envs already built are closed and the workers stopped before the error
+            propagates.
+        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        context: multiprocessing start method; defaults to "forkserver" ("spawn" on Windows).
+        close_timeout: Seconds ``close()`` waits for workers before terminating them.
+        num_workers: Worker processes; sub-envs are split evenly between them. Defaults to one process per sub-env;
+            more than there are sub-envs means that too.
+        shared_memory: Pass observations through shared memory. None (default) enables it when the observation space
+            allows; True requires it; False passes everything through pipes.
+        autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
+            index; None passes none.
+        step_timeout: Seconds a call may take; a longer one raises ``VecEnvWorkerError`` naming the slow sub-envs, and
+            the VecEnv stays closable. None for no limit.
+        daemon: Whether workers are daemonic: terminated with the parent, and without processes of their own.
+
+    Raises:
+        SpaceMismatch: The sub-envs' spaces differ.
+        TypeError: An argument or an env_fn is of the wrong type.
+        ValueError: An argument is out of range, or shared memory is required but the observation space has no fixed
+            layout.
+        VecEnvWorkerError: An env_fn raised.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        *,
+        autoreset: bool = True,
+        context: str | None = None,
+        close_timeout: float = 5.0,
+        num_workers: int | None = None,
+        shared_memory: bool | None = None,
+        autoreset_options: inputs.AutoresetOptions = None,
+        step_timeout: float | None = None,
+        daemon: bool = True,
+    ) -> None:
+        from multiprocessing.util import Finalize
+
+        env_fns = check_env_fns(env_fns)
+        self.num_envs = len(env_fns)
+        self.autoreset = bool(autoreset)
+        self._step_timeout = _check_seconds(step_timeout, "step_timeout")
+        close_seconds = _check_seconds(close_timeout, "close_timeout")
+        if close_seconds is None:
+            raise TypeError("close_timeout: expected a number of seconds, got None")
+        workers = self.num_envs if num_workers is None else inputs.check_count(num_workers, "num_workers")
+        if shared_memory and not shared.AVAILABLE:
+            raise ValueError("shared_memory=True: this platform cannot hand shared memory to a starting process")
+        options = inputs.check_autoreset_options(autoreset_options)
+        context = _check_context(context)
+        self._pending = ""
+        self._piped: Any = None
+        with ExitStack() as once_built:
+            file = None
+            if shared_memory is not False and shared.AVAILABLE:
+                file = shared.SharedFile()
+                once_built.callback(file.close)
+            self._crew = Crew(self._plans(env_fns, min(workers, self.num_envs), options, file), context, daemon)
+            # Also when nobody closes it: when this object is dropped, or before the interpreter waits for its children.
+            self._stop = Finalize(self, self._crew.stop, args=(close_seconds,), exitpriority=10)
+            try:
+                self._open(file, shared_memory)
+            except BaseException:
+                self._closed = True
+                self._stop()
+                raise
+
+    def _plans(
+        self,
+        env_fns: list[EnvFn],
+        num_workers: int,
+        options: inputs.AutoresetOptions,
+        file: shared.SharedFile | None,
+    ) -> list[Plan]:
+        import cloudpickle
+
+        fewest, more = divmod(self.num_envs, num_workers)
+        plans, start = [], 0
+        for worker in range(num_workers):
+            stop = start + fewest + (worker < more)
+            pickled = cloudpickle.dumps(env_fns[start:stop])
+            plans.append(Plan(pickled, cloudpickle.dumps(options), self.autoreset, start, self.num_envs, file))
+            start = stop
+        return plans
+
+    def _open(self, file: shared.SharedFile | None, shared_memory: bool | None) -> None:
+        """Learn the spaces from the workers and lay out the block."""
+        try:
+            descriptions: list[Description] = self._crew.exchange([])
+        except VecEnvWorkerError as error:
+            if error.exc_type in _OWN_ERRORS:
+                raise _OWN_ERRORS[error.exc_type](error.message) from None
+            raise
+        first = descriptions[0]
+        for rows, other in zip(self._crew.slices, descriptions, strict=True):
+            check_same_space("observation_space", first.observation_space, other.observation_space, rows.start)
+            check_same_space("action_space", first.action_space, other.action_space, rows.start)
+        self.observation_space = first.observation_space
+        self.action_space = first.action_space
+        self.metadata = first.metadata
+        fixed = layout.has_fixed_layout(first.observation_space)
+        if shared_memory and not fixed:
+            raise ValueError(
+                f"shared_memory=True: expected an observation space of fixed shapes, got {first.observation_space!r}"
+            )
+        self._shared_memory = file is not None and fixed
+        spaces = (
+            first.observation_space if fixed else None,
+            first.action_space if layout.has_fixed_layout(first.action_space) else None,
+        )
+        self._block = shared.Block(file, self.num_envs, *spaces)
+        self._actions_are_shared = file is not None and spaces[1] is not None
+        self._crew.exchange([OPEN + pickle.dumps(spaces)] * len(self._crew.slices))
+
+    @property
+    def shared_memory(self) -> bool:
+        """Whether observations travel through shared memory."""
+        return self._shared_memory
+
+    @property
+    def frozen(self) -> NDArray[np.bool_]:
+        """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
+        return np.array(self._block.frozen)
+
+    # -- steps ---------------------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step all environments, each worker its own (see ``VecEnv.step``).
+
+        Raises:
+            VecEnvWorkerError: A sub-env or a worker failed, or the step took longer than ``step_timeout``.
+            AsyncCallPending: An earlier call is still running, in another thread or task.
+        """
+        with self._only_call("step()"):
+            self._crew.settle(self._step_timeout)
+            commands = self._step_commands(actions)
+            return self._step_result(self._crew.exchange(commands, self._step_timeout))
+
+    async def async_step(self, actions: Any) -> VecStepResult[Any]:
+        """``step()``, with the event loop free while the workers are busy."""
+        with self._only_call("step()"):
+            await self._crew.async_settle(self._step_timeout)
+            commands = self._step_commands(actions)
+            return self._step_result(await self._crew.async_exchange(commands, self._step_timeout))
+
+    def reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset all environments (see ``VecEnv.reset``).
+
+        Raises:
+            VecEnvWorkerError: A sub-env or a worker failed, or the reset took longer than ``step_timeout``.
+            AsyncCallPending: An earlier call is still running, in another thread or task.
+        """
+        with self._only_call("reset()"):
+            commands = self._reset_commands(seed, options)
+            self._crew.settle(self._step_timeout)
+            return self._reset_result(self._crew.exchange(commands, self._step_timeout))
+
+    async def async_reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """``reset()``, with the event loop free while the workers are busy."""
+        with self._only_call("reset()"):
+            commands = self._reset_commands(seed, options)
+            await self._crew.async_settle(self._step_timeout)
+            return self._reset_result(await self._crew.async_exchange(commands, self._step_timeout))
+
+    def _step_commands(self, actions: Any) -> list[bytes]:
+        """The command of each worker; numeric actions are put into the block."""
+        self._require_reset()
+        batch = inputs.check_actions(self.action_space, self.num_envs, actions)
+        if self._actions_are_shared:
+            layout.put(self._block.actions, slice(None), batch)
+            return [STEP] * len(self._crew.slices)
+        slices = layout.split(self.action_space, batch, self._crew.sizes)
+        return [STEP + _dumps(part) for part in slices]
+
+    def _reset_commands(self, seed: Any, options: Any) -> list[bytes]:
+        self._require_open("reset()")
+        seeds = inputs.spread_seeds(seed, self.num_envs)
+        pairs = list(zip(seeds, inputs.spread_options(options, self.num_envs), strict=True))
+        commands = [RESET + _dumps(pairs[rows]) for rows in self._crew.slices]
+        self._has_reset = False
+        return commands
+
+    def _step_result(self, replies: list[Any]) -> VecStepResult[Any]:
+        infos = self._take_in(replies)
+        block = self._block
+        observations = layout.copy_batch(block.observations if block.observations is not None else self._piped)
+        return VecStepResult(observations, block.rewards.copy(), block.terminated.copy(), block.truncated.copy(), infos)
+
+    def _reset_result(self, replies: list[Any]) -> VecResetResult[Any]:
+        infos = self._take_in(replies)
+        self._has_reset = True
+        block = self._block
+        return VecResetResult(
+            layout.copy_batch(block.observations if block.observations is not None else self._piped), infos
+        )
+
+    def _take_in(self, replies: list[Any]) -> list[InfoDict]:
+        """The infos of all rows; what came beside them goes where the block would have it."""
+        infos: dict[int, InfoDict] = {}
+        for rows, reply in zip(self._crew.slices, replies, strict=True):
+            if reply is None:
+                continue
+            worker_infos, beside = reply
+            infos.update(worker_infos)
+            for name, part in beside.items():
+                if name == "observations":
+                    if self._block.observations is None and self._piped is None:
+                        self._piped = layout.allocate(self.observation_space, self.num_envs)
+                    target = self._piped if self._block.observations is None else self._block.observations
+                    layout.put(target, rows, part)
+                else:
+                    getattr(self._block, name)[rows] = part
+        return list_infos(infos, self.num_envs)
+
+    # -- attributes ----------------------------------------------------------------------------------------
+
+    def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
+
+        Raises:
+            VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.
+        """
+        return self._ask("call()", [CALL + _dumps((method, args, kwargs))] * len(self._crew.slices))
+
+    def get_attr(self, name: str) -> list[Any]:
+        """Get an attribute from each sub-environment, searching its wrapper stack.
+
+        Raises:
+            VecEnvWorkerError: There is no such name, or its value cannot be pickled.
+        """
+        return self._ask("get_attr()", [GET_ATTR + _dumps(name)] * len(self._crew.slices))
+
+    def set_attr(self, name: str, values: list[Any] | Any) -> None:
+        """Set an attribute on each sub-environment (one value, or a list of ``num_envs``).
+
+        Raises:
+            VecEnvWorkerError: There is no such name.
+            ValueError: A list has another length than ``num_envs``.
+        """
+        self._require_open("set_attr()")
+        spread = inputs.spread_values(name, values, self.num_envs)
+        self._ask("set_attr()", [SET_ATTR + _dumps((name, spread[rows])) for rows in self._crew.slices])
+
+    def _ask(self, name: str, commands: list[bytes]) -> list[Any]:
+        with self._only_call(name):
+            self._require_open(name)
+            self._crew.settle(self._step_timeout)
+            replies = self._crew.exchange(commands, self._step_timeout)
+            return [value for values in replies if values is not None for value in values]
+
+    # -- the rest ------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close every sub-env, waiting up to ``close_timeout`` seconds before terminating workers.
+
+        Workers close all their sub-envs even if one fails; the first failure is re-raised as ``VecEnvWorkerError``
+        once every worker has stopped. Closing again does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        failures = self._stop()
+        if failures:
+            raise worker_error(failures)
+
+    @contextmanager
+    def _only_call(self, call: str) -> Iterator[None]:
+        """Hold off every other call, from this thread or another, while one runs."""
+        self._require_open(call)
+        if not self._crew.lock.acquire(blocking=False):
+            raise AsyncCallPending(f"ProcVecEnv.{call}: an earlier {self._pending} is still running; await it first")
+        self._pending = call
+        try:
+            yield
+        finally:
+            self._crew.lock.release()
+
+
+def _dumps(value: Any) -> bytes:
+    """Pickle what goes to a worker, lambdas and local classes included."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        import cloudpickle
+
+        pickled: bytes = cloudpickle.dumps(value)
+        return pickled
+
+
+def _check_seconds(value: Any, name: str) -> float | None:
+    """A number of seconds, or None; TypeError or ValueError where it is none that can be waited for."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"{name}: expected a number of seconds, got {value!r}")
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name}: expected a number of seconds of at least 0, got {value}")
+    return float(value)
+
+
+def _check_context(context: str | None) -> str:
+    """The start method; the default is the first of forkserver and spawn that there is."""
+    import multiprocessing
+
+    known = multiprocessing.get_all_start_methods()
+    if context is None:
+        return "forkserver" if "forkserver" in known else "spawn"
+    if context not in known:
+        raise ValueError(f"context: expected one of {', '.join(map(repr, known))} or None, got {context!r}")
+    if context == "fork":
+        warnings.warn(
+            "ProcVecEnv(context='fork'): a forked worker inherits locks and threads in any state; if this process has "
+            "run parallel numba kernels or other threads, workers may hang or die. Prefer 'forkserver' or 'spawn'.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return context

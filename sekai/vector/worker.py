@@ -1,0 +1,323 @@
+"""The child half of ProcVecEnv: a worker process runs rows on its slice of the batch.
+
+The parent sends commands and the worker answers each with one reply, so that both always know how many are under
+way. A command is a tag and, where it needs more than the block holds, a pickled argument; a reply likewise.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sekai.batching import layout
+from sekai.spaces import Space
+from sekai.vector.block import Block, SharedFile
+from sekai.vector.row import EnvFn, EnvRow, RowBatch, build_rows
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+# Commands.
+OPEN, STEP, RESET, CALL, GET_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrcgax")
+# Replies.
+DONE, FAILED = (bytes([tag]) for tag in b"df")
+
+#: What a block holds of each row that a worker writes.
+COLUMNS = ("rewards", "terminated", "truncated", "frozen", "has_info")
+
+#: Exit status of a worker that was started from a script without a main guard.
+NO_MAIN_GUARD = 97
+
+#: Marks the name of an exception that the kit itself raised.
+OWN = "sekai: "
+
+_PARENT_IS_GONE = (EOFError, BrokenPipeError, ConnectionResetError)
+
+
+class Plan(NamedTuple):
+    """What a worker is started with."""
+
+    env_fns: bytes  # cloudpickled, of its sub-envs
+    autoreset_options: bytes  # cloudpickled
+    autoreset: bool
+    start: int  # the index of its first sub-env
+    num_envs: int  # of the whole batch
+    file: SharedFile | None
+
+
+class Description(NamedTuple):
+    """What a worker tells of its sub-envs once they are built."""
+
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    metadata: dict[str, Any]
+
+
+class Failure(NamedTuple):
+    """What went wrong in one sub-env, as text: an exception may not survive the way to the parent."""
+
+    rank: int
+    exc_type: str
+    message: str
+    traceback: str = ""
+
+    @classmethod
+    def describe(cls, rank: int, error: BaseException, own: bool = False) -> Failure:
+        """An exception of sub-env ``rank`` as text; ``own`` marks what the kit, not the user's code, refused."""
+        kind = type(error)
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        if own:
+            name = OWN + kind.__name__
+        try:
+            message = str(error)
+        except Exception:  # its own __str__ may fail
+            message = "(its message cannot be read)"
+        text = "".join(traceback.format_exception(kind, error, error.__traceback__))
+        return cls(rank, name, message, text)
+
+
+def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connection] = ()) -> None:
+    """The main function of a worker process.
+
+    Args:
+        connection: The worker's end of the line.
+        plan: What to build.
+        inherited: The parent's ends of other lines, which a forked process must close: a line whose parent's end is
+            still open somewhere does not tell its worker that the parent is gone.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    for other in inherited:
+        other.close()
+    _exit_with_parent()
+    _use_one_thread()
+    worker = Worker(connection, plan)
+    try:
+        if worker.build():
+            worker.serve()
+    except _PARENT_IS_GONE:
+        worker.close_rows()
+
+
+def _exit_with_parent() -> None:
+    """End this process soon after the parent has ended, even in the middle of a step."""
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+
+    parent = parent_process()
+    if parent is None:
+        return
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="sekai-watch-parent", daemon=True).start()
+
+
+def _use_one_thread() -> None:
+    """One numba thread in each worker, unless the user has set the number."""
+    if "NUMBA_NUM_THREADS" in os.environ:
+        return
+    os.environ["NUMBA_NUM_THREADS"] = "1"
+    numba: Any = sys.modules.get("numba")
+    if numba is not None:  # it has read the variable already
+        numba.set_num_threads(1)
+
+
+class Worker:
+    """The rows of one worker process and the commands they take."""
+
+    def __init__(self, connection: Connection, plan: Plan) -> None:
+        """Take the worker's end of the line, and what to build."""
+        self._connection = connection
+        self._plan = plan
+        self._rows: list[EnvRow] = []
+        self._slice = slice(0)
+        self._sizes = (0, 0, 0)
+        self._block: Block
+        self._actions: Any = None
+
+    def build(self) -> bool:
+        """Build the sub-envs and tell the parent what they are, or what went wrong; whether to go on."""
+        import cloudpickle
+
+        plan = self._plan
+        at, in_env_fn = plan.start, False
+
+        def watched(index: int, env_fn: EnvFn) -> Any:
+            nonlocal at, in_env_fn
+            at, in_env_fn = index, True
+            env = env_fn()
+            in_env_fn = False
+            return env
+
+        try:
+            env_fns: Sequence[EnvFn] = cloudpickle.loads(plan.env_fns)
+            options = cloudpickle.loads(plan.autoreset_options)
+            builders = [lambda i=i, f=f: watched(i, f) for i, f in enumerate(env_fns, plan.start)]
+            self._rows = build_rows(builders, plan.autoreset, options, start=plan.start)
+            count = len(self._rows)
+            self._slice = slice(plan.start, plan.start + count)
+            self._sizes = (plan.start, count, plan.num_envs - plan.start - count)
+            env = self._rows[0].env
+            self._reply(DONE, Description(env.observation_space, env.action_space, env.metadata))
+        except BaseException as error:
+            self.close_rows()
+            self._reply(FAILED, [Failure.describe(at, error, own=not in_env_fn)])
+            return False
+        return True
+
+    def serve(self) -> None:
+        """Take commands until the last one."""
+        commands: dict[bytes, Callable[[Any], None]] = {
+            OPEN: self._open,
+            STEP: self._step,
+            RESET: self._reset,
+            CALL: self._call,
+            GET_ATTR: self._get_attr,
+            SET_ATTR: self._set_attr,
+        }
+        while True:
+            message = self._connection.recv_bytes()
+            if message == CLOSE:
+                self._reply_failures(self.close_rows())
+                return
+            try:
+                commands[message[:1]](pickle.loads(message[1:]) if len(message) > 1 else None)
+            except _PARENT_IS_GONE:
+                raise
+            except BaseException as error:
+                self._reply(FAILED, [Failure.describe(self._plan.start, error)])
+
+    def close_rows(self) -> list[Failure]:
+        """Close every sub-env; what went wrong."""
+        rows, self._rows = self._rows, []
+        return _for_each(rows, lambda row: row.env.close())
+
+    # -- commands ------------------------------------------------------------------------------------------
+
+    def _open(self, spaces: tuple[Space[Any] | None, Space[Any] | None]) -> None:
+        """Make the block, given the spaces of what has a place in it (see ``Block``)."""
+        file = self._plan.file
+        self._block = Block(file, self._plan.num_envs, *spaces)
+        if file is not None:
+            file.close()
+            if spaces[1] is not None:
+                self._actions = layout.split(spaces[1], self._block.actions, self._sizes)[1]
+        self._reply(DONE)
+
+    def _step(self, actions: Any) -> None:
+        """Step every row; ``actions`` is the batch of the worker's rows, None where the block has it."""
+        rows, failures = self._rows, list[Failure]()
+        if actions is None:
+            actions = layout.copy_batch(self._actions)  # a sub-env may keep its action
+        each = list(layout.iterate(rows[0].env.action_space, actions, len(rows)))
+        batch = self._new_batch()
+        batch.step_rows(rows, each, lambda row, error: failures.append(Failure.describe(row, error)))
+        self._finish(batch, failures)
+
+    def _reset(self, inputs: list[tuple[Any, Any]]) -> None:
+        """Reset every row with its seed and its options."""
+        each = iter(inputs)
+        batch = self._new_batch()
+        self._finish(batch, _for_each(self._rows, lambda row: batch.write_reset(row.index, row.reset(*next(each)))))
+
+    def _call(self, call: tuple[str, tuple[Any, ...], dict[str, Any]]) -> None:
+        self._answer(lambda row: row.call(*call))
+
+    def _get_attr(self, name: str) -> None:
+        self._answer(lambda row: row.env.get_attr(name))
+
+    def _set_attr(self, setting: tuple[str, list[Any]]) -> None:
+        name, values = setting
+        each = iter(values)
+        # All have it, or none is changed.
+        failures = _for_each(self._rows, lambda row: row.env.has_attr(name) or row.env.get_attr(name))
+        self._reply_failures(failures or _for_each(self._rows, lambda row: row.env.set_attr(name, next(each))))
+
+    # -- parts of them -------------------------------------------------------------------------------------
+
+    def _new_batch(self) -> RowBatch:
+        block, mine = self._block, self._slice
+        block.terminated[mine] = block.truncated[mine] = block.has_info[mine] = False
+        space = self._rows[0].env.observation_space
+        observations = block.observations
+        if observations is None:
+            observations = layout.allocate(space, self._plan.num_envs)
+        return RowBatch(space, observations, block.rewards, block.terminated, block.truncated)
+
+    def _finish(self, batch: RowBatch, failures: list[Failure]) -> None:
+        """Answer a step or a reset: with the infos that are not empty, and with what the block does not share."""
+        if failures:
+            self._reply(FAILED, failures)
+            return
+        block, mine = self._block, self._slice
+        for row in self._rows if not self._plan.autoreset else ():
+            block.frozen[row.index] = row.frozen
+        for index in batch.infos:
+            block.has_info[index] = True
+        beside: dict[str, Any] = {}
+        if self._plan.file is None or block.observations is None:
+            space = self._rows[0].env.observation_space
+            beside["observations"] = layout.split(space, batch.observations, self._sizes)[1]
+        if self._plan.file is None:
+            beside.update((name, getattr(block, name)[mine]) for name in COLUMNS)
+        if not batch.infos and not beside:
+            self._reply(DONE)
+            return
+        try:
+            self._reply(DONE, (batch.infos, beside))
+        except _PARENT_IS_GONE:
+            raise
+        except Exception:
+            self._reply_failures(_unpicklable(batch.infos.items(), "its info"))
+
+    def _answer(self, ask: Callable[[EnvRow], Any]) -> None:
+        """Reply with one value per row."""
+        values: list[Any] = []
+        failures = _for_each(self._rows, lambda row: values.append(ask(row)))
+        if failures:
+            self._reply(FAILED, failures)
+            return
+        try:
+            self._reply(DONE, values)
+        except _PARENT_IS_GONE:
+            raise
+        except Exception:
+            self._reply_failures(_unpicklable(enumerate(values, self._plan.start), "its value"))
+
+    def _reply_failures(self, failures: list[Failure]) -> None:
+        self._reply(FAILED if failures else DONE, failures or None)
+
+    def _reply(self, tag: bytes, payload: Any = None) -> None:
+        # Pickled before anything is sent, so that what cannot be pickled leaves the line as it was.
+        self._connection.send_bytes(tag if payload is None else tag + pickle.dumps(payload, pickle.HIGHEST_PROTOCOL))
+
+
+def _for_each(rows: Iterable[EnvRow], act: Callable[[EnvRow], Any]) -> list[Failure]:
+    """Do something with every row, also when it fails for some; what went wrong."""
+    failures = []
+    for row in rows:
+        try:
+            act(row)
+        except BaseException as error:
+            failures.append(Failure.describe(row.index, error))
+    return failures
+
+
+def _unpicklable(values: Iterable[tuple[int, Any]], what: str) -> list[Failure]:
+    """Which rows' values cannot be sent."""
+    failures = []
+    for row, value in values:
+        try:
+            pickle.dumps(value)
+        except Exception as error:
+            failures.append(Failure(row, type(error).__name__, f"{what} cannot be pickled: {error}"))
+    return failures

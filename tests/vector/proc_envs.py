@@ -1,0 +1,119 @@
+"""Environments that go wrong in their worker, each in its own way."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+from toys import BOX1, T, Toy
+
+from sekai import Discrete, Env, ResetResult, StepResult
+
+
+class Unpicklable(Exception):
+    """Takes two arguments and cannot be pickled: rebuilding it from its message would fail."""
+
+    def __init__(self, a, b):
+        super().__init__(a)
+        self.b = b
+
+
+class Fails(Toy):
+    """Raises in step ``at`` of its life, once."""
+
+    def __init__(self, script=None, at=3):
+        super().__init__(script or T(99))
+        self.at = at
+
+    def step(self, action):
+        if self.n_step + 1 == self.at:
+            self.n_step += 1
+            raise Unpicklable("x", lambda: 0)
+        return super().step(action)
+
+
+class Misbehaves(Env):
+    """Does what the action says: 0 nothing, any other number a key of ``DEEDS``."""
+
+    observation_space, action_space = BOX1, Discrete(10)
+
+    def __init__(self):
+        self.k = 0
+        self.seconds = 30.0
+
+    def reset(self, *, seed=None, options=None):
+        self._set_rng(seed)
+        self.k = 0
+        return ResetResult(np.zeros(1), {})
+
+    def step(self, action):
+        info = DEEDS[int(action)](self) or {}
+        self.k += 1
+        return StepResult(np.array([float(self.k)]), 1.0, False, False, info)
+
+    def numbers_of_threads(self):
+        import numba
+
+        return numba.get_num_threads(), {
+            name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+        }
+
+    def pid(self):
+        return os.getpid()
+
+    def refuse(self):
+        raise Unpicklable("refused", lambda: 0)
+
+    def lock(self):
+        return threading.Lock()
+
+
+def _sleep(env):
+    time.sleep(env.seconds)
+
+
+def _raise(env):
+    raise Unpicklable("bad deed", lambda: 0)
+
+
+DEEDS = {
+    0: lambda env: None,
+    1: lambda env: os._exit(3),
+    2: _sleep,
+    3: lambda env: {"f": lambda: 0},
+    4: _raise,
+    5: lambda env: os.kill(os.getpid(), signal.SIGKILL),
+    6: lambda env: {"big": np.arange(1000)},
+    7: lambda env: (_ for _ in ()).throw(SystemExit(5)),
+}
+
+
+class Stubborn(Env):
+    """Ignores SIGTERM and hangs in close()."""
+
+    observation_space, action_space = BOX1, Discrete(2)
+
+    def __init__(self):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def reset(self, *, seed=None, options=None):
+        return ResetResult(np.zeros(1), {})
+
+    def step(self, action):
+        return StepResult(np.zeros(1), 0.0, False, False, {})
+
+    def close(self):
+        time.sleep(60)
+
+
+class Filed(Toy):
+    """Writes a line into a file when it is closed."""
+
+    def __init__(self, path, name, script=None):
+        super().__init__(script or T(9))
+        self.path, self.name = path, name
+
+    def close(self):
+        with open(self.path, "a") as file:
+            file.write(f"{self.name}\n")

@@ -1,0 +1,782 @@
+"""ProcVecEnv: what only worker processes have, and their faults, each really made to happen."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from backends import assert_same, scripted
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from proc_envs import Fails, Filed, Misbehaves, Stubborn
+from spaces_catalogue import same, samples, seeded, spaces
+from toys import BOX1, INF, Draws, T, Toy, Z, fns
+
+from sekai import (
+    AsyncCallPending,
+    AutoReset,
+    Box,
+    Dict,
+    Discrete,
+    Env,
+    ProcVecEnv,
+    ResetResult,
+    Sequence,
+    SpaceMismatch,
+    StepResult,
+    SyncVecEnv,
+    Tuple,
+    VecEnvClosed,
+    VecEnvWorkerError,
+)
+
+NOTHING, EXIT, SLEEP, LAMBDA, RAISE, KILL, BIG, SYSTEM_EXIT = range(8)
+
+TESTS = Path(__file__).parent
+
+
+@pytest.fixture
+def build():
+    made = []
+
+    def build(env_fns, **kwargs):
+        made.append(ProcVecEnv(env_fns, **kwargs))
+        return made[-1]
+
+    yield build
+    for vec in made:
+        try:
+            vec.close()
+        except VecEnvWorkerError:
+            pass
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
+
+
+def wait_until(condition, seconds=5.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return bool(condition())
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+# -- signature and arguments ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"num_workers": 0}, ValueError, "num_workers: expected at least 1, got 0"),
+        ({"num_workers": 1.5}, TypeError, "num_workers: expected an integer, got float"),
+        ({"context": "thread"}, ValueError, "context: expected one of .*forkserver.*, got 'thread'"),
+        ({"close_timeout": -1}, ValueError, "close_timeout: expected a number of seconds of at least 0, got -1"),
+        ({"close_timeout": None}, TypeError, "close_timeout: expected a number of seconds, got None"),
+        ({"step_timeout": "1"}, TypeError, "step_timeout: expected a number of seconds, got '1'"),
+        ({"step_timeout": INF}, ValueError, "step_timeout: expected a number of seconds of at least 0, got inf"),
+        ({"autoreset_options": 3}, TypeError, "autoreset_options: expected a dict"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments(kwargs, error, message):
+    before = descriptors()
+    with pytest.raises(error, match=message):
+        ProcVecEnv(fns(T(1), T(1)), **kwargs)
+    assert descriptors() == before
+
+
+def test_wrong_env_fns():
+    with pytest.raises(ValueError, match="expected at least one callable"):
+        ProcVecEnv([])
+    with pytest.raises(TypeError, match=r"env_fns\[1\]: expected a callable"):
+        ProcVecEnv([lambda: Toy(T(1)), 3])
+    with pytest.raises(TypeError, match=r"env_fns\[1\]: expected it to build a sekai.Env, got int"):
+        ProcVecEnv([lambda: Toy(T(1)), lambda: 3])
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match="lock"):  # cannot be sent, and says so here
+        ProcVecEnv([lambda: lock])
+
+
+def test_shared_memory_is_used_when_the_observation_space_allows(build):
+    assert build(fns(T(1), T(1))).shared_memory is True
+    assert build(fns(T(1), T(1)), shared_memory=False).shared_memory is False
+    ragged = Sequence(Discrete(3))
+    script = [((1, 2), 0.0, False, False, {}), ((), 0.0, False, False, {})]
+    vec = build(fns(script, script, obs=ragged, r0=()))
+    assert vec.shared_memory is False
+    vec.reset()
+    assert vec.step([0, 0]).observations == [(1, 2), (1, 2)]
+    with pytest.raises(ValueError, match="shared_memory=True: expected an observation space of fixed shapes"):
+        build(fns(script, obs=ragged, r0=()), shared_memory=True)
+
+
+@pytest.mark.parametrize(
+    ("num_workers", "sizes"), [(None, [1] * 5), (1, [5]), (2, [3, 2]), (3, [2, 2, 1]), (9, [1] * 5)]
+)
+def test_sub_envs_are_split_evenly(build, num_workers, sizes):
+    pids = build([Misbehaves] * 5, num_workers=num_workers).call("pid")
+    assert [pids.count(pid) for pid in dict.fromkeys(pids)] == sizes
+    assert os.getpid() not in pids
+
+
+# -- the same results ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shared_memory", [None, False])
+@pytest.mark.parametrize("autoreset", [True, False])
+def test_3_3_results_do_not_depend_on_the_workers(build, autoreset, shared_memory):
+    def play(vec):
+        results = [vec.reset(seed=3)]
+        for k in range(20):
+            results.append(vec.step([k % 2] * 6))
+        results.append(vec.reset(seed=[None, 1, None, 2, None, 3], options=[None, {"a": 1}] * 3))
+        return results
+
+    env_fns = [partial(Draws, length) for length in (1, 2, 3, 5, 8, 50)]
+    expected = play(SyncVecEnv(env_fns, autoreset=autoreset))
+    for num_workers in (None, 1, 2, 3):
+        vec = build(env_fns, autoreset=autoreset, num_workers=num_workers, shared_memory=shared_memory)
+        assert_same(expected, play(vec))
+
+
+class Replays(Env):
+    """Shows given observations in turn, and keeps its last action."""
+
+    def __init__(self, observation_space, action_space, observations):
+        self.observation_space, self.action_space, self.observations = observation_space, action_space, observations
+
+    def reset(self, *, seed=None, options=None):
+        self.k = 0
+        return ResetResult(self.observations[0], {})
+
+    def step(self, action):
+        self.k += 1
+        self.action = action
+        return StepResult(
+            self.observations[self.k], float(self.k), self.k == 2, False, {"k": self.k} if self.k > 1 else {}
+        )
+
+
+@given(st.data())
+@settings(seeded, max_examples=15)
+def test_generated_nested_spaces_give_what_sync_gives(data):
+    observation_space, action_space = data.draw(spaces()), data.draw(spaces())
+    observations = [[data.draw(samples(observation_space)) for _ in range(3)] for _ in range(3)]
+    env_fns = [partial(Replays, observation_space, action_space, rows) for rows in observations]
+    kwargs = {"num_workers": data.draw(st.integers(1, 3)), "shared_memory": data.draw(st.sampled_from([None, False]))}
+    sync = SyncVecEnv(env_fns)
+    sync.batch_action_space.seed(1)
+    with ProcVecEnv(env_fns, **kwargs) as vec:
+        assert_same(sync.reset(), vec.reset())
+        for _ in range(4):
+            actions = sync.batch_action_space.sample()
+            assert_same(sync.step(actions), vec.step(actions))
+            for got, expected in zip(vec.get_attr("action"), sync.get_attr("action"), strict=True):
+                assert same(got, expected)
+
+
+def test_results_are_fresh_arrays(build):
+    vec = build(fns(T(9), T(9)))
+    first = vec.reset()
+    second = vec.step([0, 0])
+    vec.step([0, 0])
+    assert first.observations.tolist() == [[0.0], [0.0]]
+    assert second.observations.tolist() == [[1.0], [1.0]] and second.rewards.tolist() == [1.0, 1.0]
+    second.observations[:] = 99
+    assert vec.step([0, 0]).observations.tolist() == [[3.0], [3.0]]
+
+
+def test_5_9_spaces_of_all_workers_are_compared(build):
+    for num_workers in (None, 2, 1):
+        with pytest.raises(SpaceMismatch, match="sub-env 3: expected the action_space of sub-env"):
+            build([*fns(T(1), T(1), T(1)), *fns(T(1), act=Discrete(3))], num_workers=num_workers)
+
+
+def test_wrapped_and_self_resetting_sub_envs(build):
+    vec = build([lambda: AutoReset(Toy(T(1)))] * 2, autoreset=False)
+    vec.reset()
+    for _ in range(3):
+        result = vec.step([0, 0])
+        assert result.terminated.all() and not vec.frozen.any()
+        assert result.infos[1]["final_observation"].tolist() == [1.0]
+
+
+def test_local_classes_and_lambdas_travel(build):
+    factor = 3.0
+
+    class Local(Toy):
+        def triple(self, f):
+            return f(factor)
+
+    vec = build([lambda: Local(T(9))])
+    assert vec.call("triple", lambda x: x * 2) == [6.0]
+    vec.set_attr("script", [[([7.0], 0.0, False, False, {})]])
+    vec.reset(options={"f": lambda: 1})
+    assert vec.step([0]).observations.tolist() == [[7.0]]
+
+
+# -- one thread each -----------------------------------------------------------------------------------------
+
+
+def test_workers_use_one_thread_each(build, monkeypatch):
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    (threads, variables), _ = build([Misbehaves] * 2, context="spawn").call("numbers_of_threads")
+    assert threads == 1 and variables == {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+def test_unless_the_user_has_set_the_variables(build, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
+    ((threads, variables),) = build([Misbehaves], context="spawn").call("numbers_of_threads")
+    assert threads == 2 and variables == {"OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
+
+
+# -- exceptions ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_workers", [None, 1, 2])
+def test_9_1_an_exception_in_step(build, num_workers):
+    vec = build([lambda: Toy(T(99)), lambda: Toy(T(99)), Fails, lambda: Toy(T(99))], num_workers=num_workers)
+    vec.reset()
+    vec.step([0] * 4)
+    vec.step([0] * 4)
+    with pytest.raises(VecEnvWorkerError, match="x") as caught:
+        vec.step([0] * 4)
+    error = caught.value
+    assert error.rank == 2 and error.exc_type.endswith("Unpicklable") and error.message == "x"
+    assert 'raise Unpicklable("x", lambda: 0)' in error.remote_traceback and "Unpicklable" in str(error)
+    assert vec.step([0] * 4).observations.ravel().tolist() == [4.0, 4.0, 3.0, 4.0]  # the others advanced once
+    assert vec.reset().observations.ravel().tolist() == [0.0] * 4
+
+
+def test_several_at_once_are_all_named(build):
+    vec = build([Misbehaves] * 4, num_workers=2)
+    vec.reset()
+    with pytest.raises(
+        VecEnvWorkerError, match=r"sub-env 1: .*bad deed.*also failed: sub-env 3 \(.*bad deed"
+    ) as caught:
+        vec.step([NOTHING, RAISE, NOTHING, RAISE])
+    assert caught.value.rank == 1
+    assert vec.step([NOTHING] * 4).observations.ravel().tolist() == [2.0, 1.0, 2.0, 1.0]
+
+
+def test_an_exception_in_reset_call_and_get_attr(build):
+    class BadReset(Misbehaves):
+        def reset(self, *, seed=None, options=None):
+            if options:
+                raise RuntimeError("no such start")
+            return super().reset(seed=seed)
+
+    vec = build([Misbehaves, BadReset])
+    vec.reset()
+    with pytest.raises(VecEnvWorkerError, match="sub-env 1: RuntimeError: no such start"):
+        vec.reset(options={"start": 1})
+    vec.reset()
+    with pytest.raises(VecEnvWorkerError, match="sub-env 0: .*refused"):
+        vec.call("refuse")
+    with pytest.raises(VecEnvWorkerError, match="has no attribute 'nope'"):
+        vec.get_attr("nope")
+    with pytest.raises(VecEnvWorkerError, match="sub-env 0: .*its value cannot be pickled"):
+        vec.call("lock")
+    assert vec.step([0, 0]).rewards.tolist() == [1.0, 1.0]
+
+
+def test_system_exit_in_a_sub_env_is_an_error_like_any_other(build):
+    vec = build([Misbehaves] * 2)
+    vec.reset()
+    with pytest.raises(VecEnvWorkerError, match="sub-env 1: SystemExit: 5"):
+        vec.step([NOTHING, SYSTEM_EXIT])
+    vec.step([NOTHING, NOTHING])
+
+
+@pytest.mark.parametrize("num_workers", [None, 1])
+def test_6_5_an_unpicklable_info(build, num_workers):
+    vec = build([Misbehaves] * 3, num_workers=num_workers)
+    vec.reset()
+    with pytest.raises(VecEnvWorkerError, match="sub-env 1: .*its info cannot be pickled") as caught:
+        vec.step([NOTHING, LAMBDA, BIG])
+    assert caught.value.rank == 1
+    result = vec.step([BIG, NOTHING, NOTHING])
+    assert result.infos[0]["big"].tolist() == list(range(1000)) and result.infos[1:] == [{}, {}]
+
+
+def test_an_unpicklable_argument_leaves_the_vec_env_usable(build):
+    vec = build([Misbehaves] * 2)
+    vec.reset()
+    for use in (lambda: vec.call("pid", threading.Lock()), lambda: vec.set_attr("k", threading.Lock())):
+        with pytest.raises(TypeError, match="lock"):
+            use()
+    assert vec.step([0, 0]).rewards.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("num_workers", [None, 2])
+def test_9_4_an_env_fn_that_raises(tmp_path, num_workers):
+    path = tmp_path / "closed"
+
+    def fail():
+        raise ValueError("third")
+
+    before = descriptors()
+    with pytest.raises(VecEnvWorkerError, match="sub-env 2: ValueError: third") as caught:
+        ProcVecEnv(
+            [partial(Filed, path, 0), partial(Filed, path, 1), fail, partial(Filed, path, 3)], num_workers=num_workers
+        )
+    assert caught.value.rank == 2
+    # In one worker, nothing after the failing one is built.
+    assert sorted(path.read_text().split()) == (["0", "1", "3"] if num_workers is None else ["0", "1"])
+    assert descriptors() <= before + 1
+
+
+def test_errors_in_close_come_once_everything_has_stopped(build, tmp_path):
+    path = tmp_path / "closed"
+
+    class Stuck(Filed):
+        def close(self):
+            super().close()
+            raise OSError(f"stuck {self.name}")
+
+    vec = build([partial(Filed, path, 0), partial(Stuck, path, 1), partial(Stuck, path, 2), partial(Filed, path, 3)])
+    pids = vec.get_attr("name") and [member.process.pid for member in vec._crew.members]
+    with pytest.raises(VecEnvWorkerError, match="sub-env 1: OSError: stuck 1.*sub-env 2"):
+        vec.close()
+    assert sorted(path.read_text().split()) == ["0", "1", "2", "3"]
+    assert not any(map(alive, pids))
+    vec.close()
+    with pytest.raises(VecEnvClosed):
+        vec.reset()
+
+
+# -- workers that die or hang --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deed", [EXIT, KILL])
+def test_9_3_a_worker_that_dies_in_a_step(build, deed):
+    vec = build([Misbehaves] * 3)
+    vec.reset()
+    start = time.monotonic()
+    how = "with exit status 3" if deed == EXIT else "of SIGKILL"
+    with pytest.raises(VecEnvWorkerError, match=rf"worker 1 \(process \d+, sub-env 1\) died {how}") as caught:
+        vec.step([NOTHING, deed, NOTHING])
+    assert time.monotonic() - start < 1
+    assert caught.value.rank == 1
+    for use in (lambda: vec.step([0] * 3), vec.reset, lambda: vec.get_attr("k"), lambda: vec.set_attr("k", 0)):
+        with pytest.raises(VecEnvWorkerError, match="worker 1"):  # again, at once
+            use()
+    vec.close()
+
+
+def test_9_3_a_worker_of_several_names_them_all(build):
+    vec = build([Misbehaves] * 3, num_workers=1)
+    vec.reset()
+    with pytest.raises(VecEnvWorkerError, match=r"sub-envs 0, 1, 2\) died") as caught:
+        vec.step([NOTHING, EXIT, NOTHING])
+    assert caught.value.rank == 0
+    vec.close()
+
+
+def test_9_3_killed_while_idle(build):
+    vec = build([Misbehaves] * 2)
+    vec.reset()
+    pid = vec.call("pid")[1]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(pid))
+    with pytest.raises(VecEnvWorkerError, match="of SIGKILL") as caught:
+        vec.step([0, 0])
+    assert caught.value.rank == 1
+    vec.close()
+
+
+def test_a_step_timeout_names_the_slow_sub_envs_and_leaves_it_closable(build):
+    vec = build([Misbehaves] * 3, step_timeout=0.3, close_timeout=0.3)
+    vec.reset()
+    start = time.monotonic()
+    with pytest.raises(
+        VecEnvWorkerError, match=r"sub-env 2: TimeoutError: worker 2 .* took longer than 0.3 s"
+    ) as caught:
+        vec.step([NOTHING, NOTHING, SLEEP])
+    assert 0.3 <= time.monotonic() - start < 1
+    assert caught.value.rank == 2
+    pids = [member.process.pid for member in vec._crew.members]
+    vec.close()
+    assert time.monotonic() - start < 3
+    assert not any(map(alive, pids))
+
+
+def test_a_slow_step_that_comes_through_late_is_discarded(build):
+    vec = build([Misbehaves] * 2, step_timeout=0.2)
+    vec.set_attr("seconds", 0.5)
+    vec.reset()
+    with pytest.raises(VecEnvWorkerError, match="TimeoutError"):
+        vec.step([NOTHING, SLEEP])
+    time.sleep(0.6)
+    assert vec.step([NOTHING, NOTHING]).observations.ravel().tolist() == [2.0, 2.0]
+
+
+def test_a_stopped_worker(build):
+    vec = build([Misbehaves] * 2, step_timeout=0.3, close_timeout=0.3)
+    vec.reset()
+    pid = vec.call("pid")[0]
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(VecEnvWorkerError, match="sub-env 0: TimeoutError"):
+        vec.step([NOTHING, NOTHING])
+    vec.close()
+    assert wait_until(lambda: not alive(pid))
+
+
+def test_9_9_close_of_workers_that_hang_and_ignore_sigterm(build):
+    vec = build([Stubborn, Stubborn], close_timeout=0.5)
+    pids = [member.process.pid for member in vec._crew.members]
+    start = time.monotonic()
+    vec.close()
+    assert time.monotonic() - start < 2
+    assert not any(map(alive, pids))
+
+
+def test_9_9_close_from_another_thread_while_a_step_blocks(build):
+    vec = build([Misbehaves] * 2, close_timeout=0.5)
+    vec.reset()
+    pids = vec.call("pid")
+    timer = threading.Timer(0.2, vec.close)
+    timer.start()
+    start = time.monotonic()
+    with pytest.raises(VecEnvWorkerError, match="died"):
+        vec.step([NOTHING, SLEEP])
+    timer.join(5)
+    assert time.monotonic() - start < 3
+    assert not any(map(alive, pids))
+
+
+# -- interrupted and overlapping calls -----------------------------------------------------------------------
+
+
+def test_11_3_a_cancelled_await_leaves_no_stale_data(build):
+    vec = build([Misbehaves] * 2)
+    vec.set_attr("seconds", 0.2)
+
+    async def play():
+        await vec.async_reset()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(vec.async_step([SLEEP, SLEEP]), 0.02)
+        first = await vec.async_reset()
+        return first, await vec.async_step([NOTHING, NOTHING])
+
+    first, second = asyncio.run(play())
+    assert first.observations.ravel().tolist() == [0.0, 0.0]
+    assert second.observations.ravel().tolist() == [1.0, 1.0]
+
+
+def test_11_3_overlapping_calls(build):
+    vec = build([Misbehaves] * 2)
+    vec.set_attr("seconds", 0.2)
+    vec.reset()
+
+    async def play():
+        return await asyncio.gather(
+            vec.async_step([SLEEP, NOTHING]), vec.async_step([NOTHING, NOTHING]), return_exceptions=True
+        )
+
+    result, refused = asyncio.run(play())
+    assert result.rewards.tolist() == [1.0, 1.0] and isinstance(refused, AsyncCallPending)
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(vec.step([SLEEP, NOTHING])))
+    thread.start()
+    time.sleep(0.05)
+    with pytest.raises(AsyncCallPending, match="an earlier step"):
+        vec.step([NOTHING, NOTHING])
+    thread.join()
+    assert outcomes[0].observations.ravel().tolist() == [2.0, 2.0]
+
+
+def test_the_event_loop_is_free_while_workers_are_busy(build):
+    vec = build([Misbehaves])
+    vec.set_attr("seconds", 0.2)
+    ticks = []
+
+    async def play():
+        await vec.async_reset()
+        step = asyncio.ensure_future(vec.async_step([SLEEP]))
+        while not step.done():
+            ticks.append(1)
+            await asyncio.sleep(0.01)
+
+    asyncio.run(play())
+    assert len(ticks) > 5
+
+
+# -- whole programs ------------------------------------------------------------------------------------------
+
+PREAMBLE = f"""
+import os, signal, sys, threading, time
+sys.path[:0] = [{str(TESTS)!r}, {str(TESTS.parent)!r}]
+import numpy as np
+from sekai import ProcVecEnv, VecEnvWorkerError
+from proc_envs import Misbehaves, Stubborn
+"""
+
+
+def run_script(tmp_path, body, timeout=30, **kwargs):
+    path = tmp_path / "script.py"
+    path.write_text(PREAMBLE + textwrap.dedent(body))
+    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=timeout, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "ending",
+    ["vec.close()", "pass", "del vec", "os.environ['KEEP'] = '1'; keep = [vec]"],
+    ids=["closed", "left open", "dropped", "kept"],
+)
+def test_4_8_an_interpreter_that_exits_leaves_nothing(tmp_path, ending):
+    shared = sorted(os.listdir("/dev/shm"))
+    ran = run_script(
+        tmp_path,
+        f"""
+        if __name__ == "__main__":
+            vec = ProcVecEnv([Misbehaves] * 3)
+            vec.reset(seed=1)
+            vec.step([0, 0, 0])
+            print(*vec.call("pid"))
+            {ending}
+        """,
+    )
+    assert ran.returncode == 0 and ran.stderr == ""
+    pids = [int(pid) for pid in ran.stdout.split()]
+    assert len(pids) == 3 and wait_until(lambda: not any(map(alive, pids)))
+    assert sorted(os.listdir("/dev/shm")) == shared
+
+
+def test_an_interpreter_that_exits_with_stubborn_workers(tmp_path):
+    start = time.monotonic()
+    ran = run_script(
+        tmp_path,
+        """
+        if __name__ == "__main__":
+            vec = ProcVecEnv([Stubborn] * 2, close_timeout=0.5)
+            vec.reset()
+        """,
+    )
+    assert ran.returncode == 0 and ran.stderr == ""
+    assert time.monotonic() - start < 10
+
+
+def test_a_script_without_a_main_guard_fails_fast_with_one_readable_error(tmp_path):
+    ran = run_script(tmp_path, "vec = ProcVecEnv([Misbehaves] * 4)\n", timeout=20)
+    assert ran.returncode == 1
+    assert ran.stderr.count("Traceback") == 1
+    assert "if __name__ == '__main__':" in ran.stderr
+
+
+def test_workers_exit_when_the_parent_is_killed(tmp_path):
+    ran = run_script(
+        tmp_path,
+        """
+        if __name__ == "__main__":
+            vec = ProcVecEnv([Misbehaves] * 2)
+            vec.reset()
+            print(*vec.call("pid"), flush=True)
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+            vec.step([2, 0])
+        """,
+    )
+    assert ran.returncode == -signal.SIGKILL
+    pids = [int(pid) for pid in ran.stdout.split()]
+    assert len(pids) == 2 and wait_until(lambda: not any(map(alive, pids)), 3.0)
+
+
+def test_9_6_ctrl_c_to_the_whole_group_then_reset(tmp_path):
+    ran = run_script(
+        tmp_path,
+        """
+        if __name__ == "__main__":
+            vec = ProcVecEnv([Misbehaves] * 3, num_workers=2)
+            vec.reset()
+            vec.set_attr("seconds", 0.5)
+            for press in range(3):
+                threading.Timer(0.1, lambda: os.killpg(0, signal.SIGINT)).start()
+                try:
+                    vec.step([2, 2, 2])
+                    print("not interrupted")
+                except KeyboardInterrupt:
+                    print("interrupted")
+                print(vec.reset().observations.ravel().tolist())
+                print(vec.step([0, 0, 0]).observations.ravel().tolist())
+            vec.close()
+        """,
+        start_new_session=True,
+    )
+    assert ran.stderr == ""
+    assert ran.stdout.splitlines() == ["interrupted", "[0.0, 0.0, 0.0]", "[1.0, 1.0, 1.0]"] * 3
+
+
+def test_ctrl_c_at_any_moment_never_breaks_the_line(tmp_path):
+    ran = run_script(
+        tmp_path,
+        """
+        if __name__ == "__main__":
+            import random
+            random.seed(1)
+            vec = ProcVecEnv([Misbehaves] * 4, num_workers=2)
+            vec.reset()
+            presses = 0
+            for trial in range(150):
+                timer = threading.Timer(random.random() * 0.004, os.kill, (os.getpid(), signal.SIGINT))
+                timer.start()
+                try:
+                    for k in range(1000):
+                        vec.step([6, 0, 6, 0])
+                except KeyboardInterrupt:
+                    presses += 1
+                timer.join()
+                while True:
+                    try:
+                        first = vec.reset().observations.ravel().tolist()
+                        break
+                    except KeyboardInterrupt:
+                        presses += 1
+                second = vec.step([6, 0, 0, 0])
+                assert first == [0.0] * 4, first
+                assert second.observations.ravel().tolist() == [1.0] * 4
+                assert second.infos[0]["big"].sum() == 499500 and second.infos[2] == {}
+            vec.close()
+            print(presses)
+        """,
+        timeout=60,
+    )
+    assert ran.stderr == "" and int(ran.stdout) >= 100
+
+
+def test_9_15_parallel_numba_kernels_and_fork(tmp_path):
+    body = """
+    import warnings
+    import numba
+    from sekai import Box, Discrete, Env, ResetResult, StepResult
+
+    @numba.njit(parallel=True)
+    def total(x):
+        s = np.zeros(x.size)
+        for i in numba.prange(x.size):
+            s[i] = x[i] + 1
+        return s
+
+    class Parallel(Env):
+        observation_space, action_space = Box(-np.inf, np.inf, (1,), np.float64), Discrete(2)
+        def reset(self, *, seed=None, options=None):
+            return ResetResult(total(np.zeros(1)), {})
+        def step(self, action):
+            return StepResult(total(np.ones(1)), 0.0, False, False, {})
+
+    if __name__ == "__main__":
+        total(np.zeros(8))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                vec = ProcVecEnv([Parallel] * 2, context=CONTEXT, step_timeout=20.0)
+                vec.reset()
+                print(vec.step([0, 0]).observations.ravel().tolist())
+            except VecEnvWorkerError as error:
+                print("worker error", error.exc_type)
+        print("warned" if any("context='fork'" in str(w.message) for w in caught) else "silent")
+    """
+    for context, expected in (("None", {"[2.0, 2.0]"}), ("'fork'", {"[2.0, 2.0]", "worker error WorkerDied"})):
+        ran = run_script(tmp_path, textwrap.dedent(body).replace("CONTEXT", context), timeout=60)
+        said, warned = ran.stdout.splitlines()[-2:]
+        assert said in expected
+        assert warned == ("silent" if context == "None" else "warned")
+
+
+# -- nothing left, nothing growing ---------------------------------------------------------------------------
+
+
+def resident(pid):
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1])
+    raise AssertionError("no VmRSS")
+
+
+def cycle(count):
+    for _ in range(count):
+        with ProcVecEnv([Misbehaves] * 2) as vec:
+            vec.reset()
+            vec.step([0, BIG])
+
+
+def test_nothing_is_left_of_closed_vec_envs():
+    cycle(2)
+    gc.collect()
+    before = descriptors(), threading.active_count(), sorted(os.listdir("/dev/shm")), children()
+    cycle(15)
+    gc.collect()
+    assert (descriptors(), threading.active_count(), sorted(os.listdir("/dev/shm")), children()) == before
+
+
+def children():
+    tasks = Path("/proc/self/task").iterdir()
+    return sorted(pid for task in tasks for pid in (task / "children").read_text().split())
+
+
+@pytest.mark.slow
+def test_five_hundred_cycles_leave_nothing():
+    cycle(2)
+    gc.collect()
+    before = descriptors(), threading.active_count(), sorted(os.listdir("/dev/shm")), children()
+    cycle(500)
+    gc.collect()
+    assert (descriptors(), threading.active_count(), sorted(os.listdir("/dev/shm")), children()) == before
+
+
+@pytest.mark.slow
+def test_memory_is_flat_over_two_hundred_thousand_steps_with_infos(build):
+    vec = build([Misbehaves] * 4, num_workers=2)
+    vec.reset()
+    actions = [BIG, NOTHING, BIG, NOTHING]
+    pids = [os.getpid(), *dict.fromkeys(vec.call("pid"))]
+    for _ in range(20_000):
+        vec.step(actions)
+    before = [resident(pid) for pid in pids]
+    for _ in range(180_000):
+        vec.step(actions)
+    grown = [resident(pid) - start for pid, start in zip(pids, before, strict=True)]
+    assert max(grown) < 4096  # KiB; a leak of one pickled info would be over 700 MiB
+
+
+def test_dict_observations_and_large_ones_through_shared_memory(build):
+    space = Dict({"book": Box(-INF, INF, (64, 128), np.float64), "t": Tuple((Discrete(9), Box(0, 1, (0,))))})
+    big = {"book": np.arange(64.0 * 128).reshape(64, 128), "t": (4, np.zeros(0, np.float32))}
+    script = [(big, 1.0, False, False, {})]
+    vec = build(fns(script, script, obs=space, r0=big))
+    assert vec.shared_memory
+    assert vec.reset().observations["book"].shape == (2, 64, 128)
+    assert vec.step([0, 0]).observations["book"][1].tolist() == big["book"].tolist()
+
+
+def test_scripts_agree_with_sync_under_a_time_limit(build):
+    for autoreset in (True, False):
+        kwargs = {"autoreset": autoreset, "max_episode_steps": 3}
+        sync, proc = (scripted(name, T(2), T(9), **kwargs) for name in ("sync", "proc-grouped"))
+        assert_same(sync.reset(), proc.reset())
+        for _ in range(7):
+            assert_same(sync.step(Z(sync)), proc.step([0, 0]))
+        proc.close()
+    assert BOX1 == proc.observation_space
