@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sekai.errors import VecEnvWorkerError
-from sekai.vector.worker import CLOSE, FAILED, NO_MAIN_GUARD, Failure, Plan, run_worker
+from sekai.vector.line import SPIN, Line
+from sekai.vector.worker import CLOSE, DONE, FAILED, NO_MAIN_GUARD, Failure, Plan, run_worker
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
 #: What to set, unless the user has, so that a worker's libraries use one thread.
@@ -37,15 +37,14 @@ _PATIENCE = 0.3
 class Member:
     """One worker as the parent sees it."""
 
-    def __init__(self, rank: int, plan: Plan, count: int, process: BaseProcess, connection: Connection) -> None:
-        """Take the ``rank``-th worker, which runs ``count`` sub-envs."""
+    def __init__(self, rank: int, rows: slice, process: BaseProcess, line: Line) -> None:
+        """Take the ``rank``-th worker, which runs the sub-envs ``rows``."""
         self.rank = rank
-        self.plan = plan
-        self.rows = slice(plan.start, plan.start + count)
+        self.rows = rows
         self.process = process
-        self.connection = connection
-        self.owed = 1  # replies under way; the first one comes unasked
-        self.reply: bytes = b""  # the last one
+        self.line = line
+        self.owed = 0  # replies under way
+        self.reply = b""  # the last one
         self.death: Failure | None = None
 
     def describe(self) -> str:
@@ -54,29 +53,72 @@ class Member:
         noun = "sub-env" if self.rows.stop - self.rows.start == 1 else "sub-envs"
         return f"worker {self.rank} (process {self.process.pid}, {noun} {envs})"
 
-    def read(self) -> list[Failure] | _Said:
-        """The last reply: what went wrong, or what it says."""
+    def read(self, failures: list[Failure]) -> Any:
+        """What the last reply says, None if nothing; what went wrong is added to ``failures``."""
         if self.death is not None and self.owed:
-            return [self.death]
-        payload = self.reply[1:]
-        said: Any = None
+            failures.append(self.death)
+            return None
+        if self.reply == DONE:
+            return None
         try:
-            said = pickle.loads(payload) if payload else None
+            said = pickle.loads(self.reply[1:])
         except Exception as error:
-            return [Failure(self.rows.start, type(error).__name__, f"its reply cannot be unpickled: {error}")]
+            message = f"its reply cannot be unpickled: {error}"
+            failures.append(Failure(self.rows.start, type(error).__name__, message))
+            return None
         if self.reply[:1] == FAILED:
-            failures: list[Failure] = said
-            return failures
-        return _Said(said)
+            failures += said
+            return None
+        return said
 
 
-class _Said:
-    """A reply that is no failure."""
+class Ears:
+    """Hears at once what comes from any worker: a reply, or its end."""
 
-    __slots__ = ("value",)
+    def __init__(self, spin: bool) -> None:
+        """Listen to nobody yet; ``spin`` says whether ``wait()`` spins before it sleeps."""
+        self._selector = selectors.DefaultSelector()
+        self._spin = spin
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def listen_to(self, member: Member) -> None:
+        """Hear from a worker."""
+        self._selector.register(member.line.fd, selectors.EVENT_READ, (member, False))
+        self._selector.register(member.process.sentinel, selectors.EVENT_READ, (member, True))
+
+    def forget(self, member: Member) -> None:
+        """Hear from a worker no more."""
+        for descriptor in (member.line.fd, member.process.sentinel):
+            self._selector.unregister(descriptor)
+
+    def wait(self, timeout: float | None) -> list[tuple[Member, bool]]:
+        """Who is heard, and whether it is the end; waits until there is something, or ``timeout`` seconds."""
+        come: list[Any] = []
+        if self._spin and timeout != 0.0:
+            end_of_spin = time.perf_counter() + SPIN
+            while not come and time.perf_counter() < end_of_spin:
+                come = self._selector.select(0)
+        return [key.data for key, _ in come or self._selector.select(timeout)]
+
+    async def something(self, timeout: float | None) -> None:
+        """Wait until there is something to hear, with the event loop free meanwhile."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        heard = asyncio.Event()
+        descriptors = list(self._selector.get_map())
+        for descriptor in descriptors:
+            loop.add_reader(descriptor, heard.set)
+        try:
+            await asyncio.wait_for(heard.wait(), timeout)
+        except asyncio.TimeoutError:
+            pass
+        finally:
+            for descriptor in descriptors:
+                loop.remove_reader(descriptor)
+
+    def close(self) -> None:
+        """Listen to nobody any more."""
+        self._selector.close()
 
 
 class Crew:
@@ -100,8 +142,10 @@ class Crew:
         self.sizes = [stop - start for start, stop in zip(starts, [*starts[1:], plans[0].num_envs], strict=True)]
         self.slices = [slice(start, start + size) for start, size in zip(starts, self.sizes, strict=True)]
         self.lock = threading.Lock()
+        self._closing_failures: list[Failure] = []
         self.members: list[Member] = []
-        self._selector = selectors.DefaultSelector()
+        self._owed = 0  # replies under way from workers that live
+        self._ears = Ears(plans[0].spin)
         from multiprocessing import get_context
 
         ctx: Any = get_context(context)
@@ -109,15 +153,15 @@ class Crew:
             _preload(ctx)
         try:
             with _one_thread_each():
-                for rank, (plan, size) in enumerate(zip(plans, self.sizes, strict=True)):
-                    self._start(ctx, rank, plan, size, daemon)
+                for rank, (plan, rows) in enumerate(zip(plans, self.slices, strict=True)):
+                    self._start(ctx, rank, plan, rows, daemon)
         except BaseException:
             self.stop(0.0)
             raise
 
-    def _start(self, ctx: Any, rank: int, plan: Plan, size: int, daemon: bool) -> None:
+    def _start(self, ctx: Any, rank: int, plan: Plan, rows: slice, daemon: bool) -> None:
         mine, theirs = ctx.Pipe()
-        inherited = [member.connection for member in self.members] + [mine]
+        inherited = [mine, *(member.line.connection for member in self.members)]
         arguments = (theirs, plan, inherited if ctx.get_start_method() == "fork" else ())
         process = ctx.Process(target=run_worker, args=arguments, daemon=daemon, name=f"sekai-worker-{rank}")
         try:
@@ -127,10 +171,11 @@ class Crew:
             raise
         finally:
             theirs.close()
-        member = Member(rank, plan, size, process, mine)
+        member = Member(rank, rows, process, Line(mine))
         self.members.append(member)
-        self._selector.register(mine, selectors.EVENT_READ, member)
-        self._selector.register(process.sentinel, selectors.EVENT_READ, member)
+        self._ears.listen_to(member)
+        member.owed = 1  # the first reply comes unasked
+        self._owed += 1
 
     # -- calls ---------------------------------------------------------------------------------------------
 
@@ -161,100 +206,85 @@ class Crew:
         """Wait for the replies that an interrupted call has left under way, and discard them.
 
         Raises:
-            VecEnvWorkerError: A worker has died, or takes too long.
+            VecEnvWorkerError: A worker takes too long.
         """
-        self._wait(timeout)
-        self._raise_deaths()
+        if self._owed:
+            self._wait(timeout)
 
     async def async_settle(self, timeout: float | None = None) -> None:
         """As ``settle``, with the event loop free meanwhile."""
-        await self._async_wait(timeout)
-        self._raise_deaths()
+        if self._owed:
+            await self._async_wait(timeout)
 
     def _send(self, commands: Sequence[bytes]) -> None:
-        self._raise_deaths()
+        deaths = [member.death for member in self.members if member.death is not None]
+        if deaths:
+            raise worker_error(deaths)
         with _Uninterrupted():
             for member, command in zip(self.members, commands, strict=False):
                 self._tell(member, command)
 
     def _tell(self, member: Member, command: bytes) -> None:
         member.owed += 1
+        self._owed += 1
         try:
-            member.connection.send_bytes(command)
+            member.line.send(command)
         except OSError:
             self._bury(member)
 
     def _read(self) -> list[Any]:
-        replies = [member.read() for member in self.members]
-        failures = [failure for reply in replies for failure in _failures_in(reply)]
+        failures: list[Failure] = []
+        replies = [member.read(failures) for member in self.members]
         if failures:
             raise worker_error(failures)
-        return [reply.value for reply in replies if isinstance(reply, _Said)]
-
-    def _raise_deaths(self) -> None:
-        deaths = [member.death for member in self.members if member.death is not None]
-        if deaths:
-            raise worker_error(deaths)
+        return replies
 
     # -- waiting -------------------------------------------------------------------------------------------
 
     def _wait(self, timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self._owing():
-            remaining = None if deadline is None else deadline - time.monotonic()
-            if remaining is not None and remaining <= 0:
-                raise self._too_slow(timeout)
-            self._take(remaining)
+        while self._owed:
+            self._take(None if deadline is None else self._remaining(deadline, timeout))
 
     async def _async_wait(self, timeout: float | None) -> None:
-        import asyncio
-
         deadline = None if timeout is None else time.monotonic() + timeout
-        loop = asyncio.get_running_loop()
-        while self._owing():
-            remaining = None if deadline is None else deadline - time.monotonic()
-            if remaining is not None and remaining <= 0:
-                raise self._too_slow(timeout)
-            something = asyncio.Event()
-            descriptors = list(self._selector.get_map())
-            for descriptor in descriptors:
-                loop.add_reader(descriptor, something.set)
-            try:
-                await asyncio.wait_for(something.wait(), remaining)
-            except asyncio.TimeoutError:
-                pass
-            finally:
-                for descriptor in descriptors:
-                    loop.remove_reader(descriptor)
+        while self._owed:
+            remaining = None if deadline is None else self._remaining(deadline, timeout)
+            await self._ears.something(remaining)
             self._take(0.0)
 
-    def _owing(self) -> bool:
-        return any(member.owed and member.death is None for member in self.members)
+    def _remaining(self, deadline: float, timeout: float | None) -> float:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise self._too_slow(timeout)
+        return remaining
 
     def _take(self, timeout: float | None) -> None:
         """Receive what has come, waiting for something to come at first."""
-        come = self._selector.select(timeout)
+        come = self._ears.wait(timeout)
         with _Uninterrupted():
-            for key, _ in come:
-                member: Member = key.data
+            for member, ended in come:
                 if member.death is None:
-                    self._receive(member, ended=key.fileobj is not member.connection)
+                    self._receive(member, ended)
 
     def _receive(self, member: Member, ended: bool) -> None:
         """Take the reply that has come; of a worker that has ended, the last one may be there or not."""
         try:
-            if ended and not member.connection.poll():
+            if ended and not member.line.has_message():
                 self._bury(member)
-            else:
-                member.reply = member.connection.recv_bytes()
-                member.owed -= 1
+                return
+            member.reply = member.line.receive()
+            member.owed -= 1
+            self._owed -= 1
+            if member.line.pending:  # it came with the one before, so that nothing more will be heard of it
+                self._receive(member, ended=False)
         except (EOFError, OSError):
             self._bury(member)
 
     def _bury(self, member: Member) -> None:
         """A worker has died: say so from now on, and listen no more."""
-        for descriptor in (member.connection, member.process.sentinel):
-            self._selector.unregister(descriptor)
+        self._ears.forget(member)
+        self._owed -= member.owed
         member.process.join(_PATIENCE)
         code = member.process.exitcode
         if code == NO_MAIN_GUARD:
@@ -291,15 +321,13 @@ class Crew:
         self._end_processes(deadline if free else time.monotonic())
         free = free or self.lock.acquire(timeout=_PATIENCE)
         for member in self.members:
-            member.connection.close()
+            member.line.close()
             if not member.process.is_alive():
                 member.process.close()
-        self._selector.close()
+        self._ears.close()
         if free:
             self.lock.release()
         return self._closing_failures
-
-    _closing_failures: list[Failure] = []
 
     def _ask_to_close(self, deadline: float) -> None:
         for member in self.members:
@@ -309,9 +337,9 @@ class Crew:
             self._wait(max(0.0, deadline - time.monotonic()))
         except VecEnvWorkerError:  # those that take longer are ended by force
             pass
-        self._closing_failures = [
-            failure for member in self.members if not member.owed for failure in _failures_in(member.read())
-        ]
+        for member in self.members:
+            if not member.owed:
+                member.read(self._closing_failures)
 
     def _end_processes(self, deadline: float) -> None:
         processes = [member.process for member in self.members]
@@ -323,10 +351,6 @@ class Crew:
             until = time.monotonic() + patience
             for process in living:
                 process.join(max(0.0, until - time.monotonic()))
-
-
-def _failures_in(reply: list[Failure] | _Said) -> list[Failure]:
-    return reply if isinstance(reply, list) else []
 
 
 def worker_error(failures: Sequence[Failure]) -> VecEnvWorkerError:

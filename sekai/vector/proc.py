@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import warnings
 from collections.abc import Iterator, Sequence
@@ -128,10 +129,11 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
 
         fewest, more = divmod(self.num_envs, num_workers)
         plans, start = [], 0
+        spin = num_workers < _cores()
         for worker in range(num_workers):
             stop = start + fewest + (worker < more)
             pickled = cloudpickle.dumps(env_fns[start:stop])
-            plans.append(Plan(pickled, cloudpickle.dumps(options), self.autoreset, start, self.num_envs, file))
+            plans.append(Plan(pickled, cloudpickle.dumps(options), self.autoreset, start, self.num_envs, spin, file))
             start = stop
         return plans
 
@@ -336,6 +338,13 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             yield
         finally:
             self._crew.lock.release()
+
+
+def _cores() -> int:
+    """The number of cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _dumps(value: Any) -> bytes:

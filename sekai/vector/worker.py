@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sekai.batching import layout
 from sekai.spaces import Space
 from sekai.vector.block import Block, SharedFile
+from sekai.vector.line import Line
 from sekai.vector.row import EnvFn, EnvRow, RowBatch, build_rows
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Plan(NamedTuple):
     autoreset: bool
     start: int  # the index of its first sub-env
     num_envs: int  # of the whole batch
+    spin: bool  # whether it has a core of its own
     file: SharedFile | None
 
 
@@ -96,7 +98,7 @@ def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connectio
         other.close()
     _exit_with_parent()
     _use_one_thread()
-    worker = Worker(connection, plan)
+    worker = Worker(Line(connection, plan.spin), plan)
     try:
         if worker.build():
             worker.serve()
@@ -134,9 +136,9 @@ def _use_one_thread() -> None:
 class Worker:
     """The rows of one worker process and the commands they take."""
 
-    def __init__(self, connection: Connection, plan: Plan) -> None:
+    def __init__(self, line: Line, plan: Plan) -> None:
         """Take the worker's end of the line, and what to build."""
-        self._connection = connection
+        self._line = line
         self._plan = plan
         self._rows: list[EnvRow] = []
         self._slice = slice(0)
@@ -185,7 +187,7 @@ class Worker:
             SET_ATTR: self._set_attr,
         }
         while True:
-            message = self._connection.recv_bytes()
+            message = self._line.receive()
             if message == CLOSE:
                 self._reply_failures(self.close_rows())
                 return
@@ -298,7 +300,7 @@ class Worker:
 
     def _reply(self, tag: bytes, payload: Any = None) -> None:
         # Pickled before anything is sent, so that what cannot be pickled leaves the line as it was.
-        self._connection.send_bytes(tag if payload is None else tag + pickle.dumps(payload, pickle.HIGHEST_PROTOCOL))
+        self._line.send(tag if payload is None else tag + pickle.dumps(payload, pickle.HIGHEST_PROTOCOL))
 
 
 def _for_each(rows: Iterable[EnvRow], act: Callable[[EnvRow], Any]) -> list[Failure]:
