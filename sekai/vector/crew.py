@@ -145,7 +145,7 @@ class Crew:
         self._closing_failures: list[Failure] = []
         self.members: list[Member] = []
         self._owed = 0  # replies under way from workers that live
-        self._ears = Ears(plans[0].spin)
+        self._ears = Ears(all(plan.spin for plan in plans))
         from multiprocessing import get_context
 
         ctx: Any = get_context(context)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-#: Seconds for which a side that waits asks again and again before it goes to sleep, where every process has a core of
-#: its own: waking one up takes longer than most of what it then does.
+#: Seconds for which a side that waits asks again and again before it goes to sleep, where it has a core of its own:
+#: waking it up takes longer than most of what it then does. As many workers spin as there are cores beside the
+#: parent's, and the parent only if all do: a process that spins on a core that another needs makes both slower.
 SPIN = 100e-6
 
 _HEADER = 8

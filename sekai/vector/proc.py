@@ -129,11 +129,13 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
 
         fewest, more = divmod(self.num_envs, num_workers)
         plans, start = [], 0
-        spin = num_workers < _cores()
+        spare = _cores() - 1  # beside the parent's
         for worker in range(num_workers):
             stop = start + fewest + (worker < more)
             pickled = cloudpickle.dumps(env_fns[start:stop])
-            plans.append(Plan(pickled, cloudpickle.dumps(options), self.autoreset, start, self.num_envs, spin, file))
+            plans.append(
+                Plan(pickled, cloudpickle.dumps(options), self.autoreset, start, self.num_envs, worker < spare, file)
+            )
             start = stop
         return plans
 

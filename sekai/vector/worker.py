@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     autoreset: bool
     start: int  # the index of its first sub-env
     num_envs: int  # of the whole batch
-    spin: bool  # whether it has a core of its own
+    spin: bool  # whether there is a core for it beside the parent's
     file: SharedFile | None
 
 

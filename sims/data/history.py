@@ -209,9 +209,9 @@ def _parse_date(cell: Any) -> np.datetime64:
     else:
         is_date = isinstance(cell, datetime.date)
     try:
-        return np.datetime64(cell) if is_date else np.datetime64("NaT")
+        return np.datetime64(cell) if is_date else np.datetime64("NaT", "D")
     except ValueError:  # the 30th of February
-        return np.datetime64("NaT")
+        return np.datetime64("NaT", "D")
 
 
 def _cells(table: Table, column: str) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from sekai.errors import InvalidAction
 from sekai.spaces import Box, Discrete, Space
 from sekai.types import InfoArrays
 from sekai.vector import NativeVecEnv, shared
-from sims.data import PriceHistory, as_history, load
+from sims.data import NAMES, PriceHistory, as_history, load
 from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
 from sims.trading.kernels import START_WEALTH, Account, Market, Outcome, Terms, advance_trading, observe_trading
 from sims.trading.params import TradingParams, choose_execution
@@ -57,8 +57,8 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
 
     Args:
         num_envs: Number of accounts.
-        prices: The history: closes, a table, or the path of a CSV file (see ``sims.data.as_history``); None for the
-            bundled S&P 500, 1999 to 2018.
+        prices: The history: closes, a table, the path of a CSV file (see ``sims.data.as_history``), or the name of a
+            bundled one, "sp500" or "nasdaq"; None for the S&P 500, 1999 to 2018.
         lookback: Returns in the observation, bars, at least 1.
         episode_length: Steps (bars) of an episode, at least 1; None for the end of the history, from a start drawn
             uniformly all the same.
@@ -100,7 +100,8 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         max_episode_steps: int | None = None,
         autoreset_options: Any = None,
     ) -> None:
-        history = as_history(load("sp500") if prices is None else prices)
+        prices = "sp500" if prices is None else prices
+        history = as_history(load(prices) if isinstance(prices, str) and prices in NAMES else prices)
         params = TradingParams(
             lookback=lookback,
             episode_length=episode_length,

@@ -511,7 +511,7 @@ def test_the_execution_asked_for_is_taken():
         ({"transaction_cost": np.zeros(1)}, TypeError, "transaction_cost: expected a number, got array([0.])"),
         ({"transaction_cost": 0j}, TypeError, "transaction_cost: expected a number, got 0j"),
         ({"transaction_cost": b"0"}, TypeError, "transaction_cost: expected a number, got b'0'"),
-        ({"transaction_cost": np.timedelta64(0)}, TypeError, "transaction_cost: expected a number, got "),
+        ({"transaction_cost": np.timedelta64(0, "D")}, TypeError, "transaction_cost: expected a number, got "),
         ({"transaction_cost": 10**400}, ValueError, "transaction_cost: expected a number in [0, 1), got inf"),
         ({"borrow_rate": True}, TypeError, "borrow_rate: expected a number, got True"),
         ({"borrow_rate": 1.0}, ValueError, "borrow_rate: expected a number in [0, 1), got 1.0"),
@@ -564,3 +564,11 @@ def test_the_longest_that_fits(argument):
     env = make_env(4, **argument)
     env.reset(seed=0)
     assert np.unique(env.bar).tolist() == [argument.get("lookback", 4)]
+
+
+def test_bundled_histories_by_name():
+    nasdaq = TradingVecEnv(1, prices="nasdaq")
+    assert nasdaq.closes.tolist() == sims.data.load("nasdaq")["close"].tolist()
+    assert TradingVecEnv(1, prices="sp500").closes.tolist() == TradingVecEnv(1).closes.tolist()
+    with pytest.raises(FileNotFoundError, match="prices: cannot read 'dax'.*bundled"):
+        TradingVecEnv(1, prices="dax")
