@@ -17,6 +17,13 @@ from sekai.types import InfoDict, ObsType
 _new: Any = object.__new__
 
 
+def _fill(record: Any, values: tuple[Any, ...]) -> Any:
+    """Set the fields of a frozen record."""
+    for name, value in zip(record.__dataclass_fields__, values, strict=False):
+        object.__setattr__(record, name, value)
+    return record
+
+
 class _StepFields(Generic[ObsType]):
     """A ``StepResult`` that is being filled."""
 
@@ -47,7 +54,9 @@ class StepResult(_StepFields[ObsType]):
         cls, observation: ObsType, reward: float, terminated: bool, truncated: bool, info: InfoDict
     ) -> StepResult[ObsType]:
         """Make the record; see above for the way."""
-        result: Any = _new(_StepFields)
+        result: Any = _new(_StepFields if cls is StepResult else cls)
+        if cls is not StepResult:  # a subclass has another layout
+            return _fill(result, (observation, reward, terminated, truncated, info))  # type: ignore[no-any-return]
         result.observation = observation
         result.reward = reward
         result.terminated = terminated
@@ -118,7 +127,9 @@ class VecStepResult(_VecStepFields[ObsType]):
         infos: list[InfoDict],
     ) -> VecStepResult[ObsType]:
         """Make the record; see above for the way."""
-        result: Any = _new(_VecStepFields)
+        result: Any = _new(_VecStepFields if cls is VecStepResult else cls)
+        if cls is not VecStepResult:  # a subclass has another layout
+            return _fill(result, (observations, rewards, terminated, truncated, infos))  # type: ignore[no-any-return]
         result.observations = observations
         result.rewards = rewards
         result.terminated = terminated

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sekai.batching.inputs import AutoresetOptions
-from sekai.errors import AsyncCallPending
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, ObsType, SeedType
+from sekai.vector.guard import CallGuard
 from sekai.vector.in_process import RowVecEnv
 from sekai.vector.row import EnvFn, EnvRow
 
@@ -56,8 +56,7 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
     ) -> None:
         super().__init__(env_fns, autoreset=autoreset, autoreset_options=autoreset_options)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pending: str | None = None
-        self._claim = threading.Lock()
+        self._guard = CallGuard(type(self).__name__)
 
     def step(self, actions: Any) -> VecStepResult[Any]:
         """Run ``async_step()`` on the private event loop.
@@ -86,7 +85,7 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
         Raises:
             AsyncCallPending: An earlier call is still running.
         """
-        with self._only_call("step()"):
+        with self._guard("step()"):
             return await self._step(actions)
 
     async def async_reset(
@@ -100,7 +99,7 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
         Raises:
             AsyncCallPending: An earlier call is still running.
         """
-        with self._only_call("reset()"):
+        with self._guard("reset()"):
             return await self._reset(seed, options)
 
     def close(self) -> None:
@@ -109,7 +108,7 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
         Raises:
             AsyncCallPending: A call is still running.
         """
-        with self._only_call("close()"):
+        with self._guard("close()"):
             try:
                 super().close()
             finally:
@@ -141,17 +140,6 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
         self._has_reset = True
         return batch.reset_result()
 
-    @contextmanager
-    def _only_call(self, call: str) -> Iterator[None]:
-        """Hold off every other call, from this thread or another, while one runs."""
-        if not self._claim.acquire(blocking=False):
-            raise AsyncCallPending(f"AsyncVecEnv.{call}: an earlier {self._pending} is still running; await it first")
-        self._pending = call
-        try:
-            yield
-        finally:
-            self._claim.release()
-
     def _run(self, name: str, call: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Run a coroutine on the private loop until it, and all it started, has ended."""
         import asyncio
@@ -164,7 +152,7 @@ class AsyncVecEnv(RowVecEnv[ObsType, ActType]):
             raise RuntimeError(
                 f"AsyncVecEnv.{name}() was called inside a running event loop; use `await vec.async_{name}(...)`"
             )
-        with self._only_call(f"{name}()"):
+        with self._guard(f"{name}()"):
             self._require_open(f"{name}()")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

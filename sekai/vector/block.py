@@ -74,7 +74,6 @@ class Block:
         terminated: bool (num_envs,).
         truncated: bool (num_envs,).
         frozen: bool (num_envs,), the rows that wait for a reset.
-        has_info: bool (num_envs,), the rows whose info is not empty.
     """
 
     def __init__(
@@ -103,9 +102,7 @@ class Block:
         self.observations = None if observation_space is None else layout.allocate(observation_space, n, arena.new)
         self.actions = None if action_space is None else layout.allocate(action_space, n, arena.new)
         self.rewards = arena.new((n,), np.dtype(np.float64))
-        self.terminated, self.truncated, self.frozen, self.has_info = (
-            arena.new((n,), np.dtype(np.bool_)) for _ in range(4)
-        )
+        self.terminated, self.truncated, self.frozen = (arena.new((n,), np.dtype(np.bool_)) for _ in range(3))
 
 
 class _Arena:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.errors import VecEnvWorkerError
 from sekai.vector.line import SPIN, Line
-from sekai.vector.worker import CLOSE, DONE, FAILED, NO_MAIN_GUARD, Failure, Plan, run_worker
+from sekai.vector.worker import CLOSE, DONE, FAILED, NO_MAIN_GUARD, ONE_THREAD_MARK, Failure, Plan, run_worker
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-#: What to set, unless the user has, so that a worker's libraries use one thread.
-_THREAD_VARIABLES = (
+#: What is 1 for a worker, unless the user has set it, so that its libraries use one thread.
+THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -384,18 +384,18 @@ def _preload(ctx: Any) -> None:
     from multiprocessing import forkserver
 
     if getattr(getattr(forkserver, "_forkserver", None), "_preload_modules", None) == ["__main__"]:
-        ctx.set_forkserver_preload(["__main__", run_worker.__module__])
+        ctx.set_forkserver_preload(["__main__", "sekai.vector.preload"])
 
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
     """An environment in which the libraries of a starting process use one thread, unless the user has set them."""
-    added = [name for name in _THREAD_VARIABLES if name not in os.environ]
-    os.environ.update(dict.fromkeys(added, "1"))
+    added = [name for name in THREAD_VARIABLES if name not in os.environ]
+    os.environ.update(dict.fromkeys(added, "1"), **{ONE_THREAD_MARK: " ".join(added)})
     try:
         yield
     finally:
-        for name in added:
+        for name in (*added, ONE_THREAD_MARK):
             os.environ.pop(name, None)
 
 

@@ -91,9 +91,8 @@ class RowVecEnv(VecEnv[ObsType, ActType]):
         """
         self._require_open("set_attr()")
         spread = inputs.spread_values(name, values, self.num_envs)
-        for env in self.envs:  # all have it, or none is changed
-            if not env.has_attr(name):
-                env.get_attr(name)
+        for row in self._rows:  # all have it, or none is changed
+            row.require_attr(name)
         for env, value in zip(self.envs, spread, strict=True):
             env.set_attr(name, value)
 

@@ -85,14 +85,14 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self.observation_space = observation_space
         self.action_space = action_space
         self.autoreset = bool(autoreset)
-        self._autoreset_options = inputs.check_autoreset_options(autoreset_options)
-        self._clock = Clock(self.num_envs, max_episode_steps)
-        self._episodes = MaskEpisodes(self.num_envs, self.autoreset)
-        self._last_actions: Any = None
-        self._none_ended = EndedBatch(observation_space, layout.allocate(observation_space, 0), {})
-        self._name_of_step = f"{type(self).__name__}._step()"
-        self._name_of_observe = f"{type(self).__name__}._observe()"
-        self._rng: np.random.Generator | None = None
+        self.__autoreset_options = inputs.check_autoreset_options(autoreset_options)
+        self.__clock = Clock(self.num_envs, max_episode_steps)
+        self.__episodes = MaskEpisodes(self.num_envs, self.autoreset)
+        self.__last_actions: Any = None
+        self.__none_ended = EndedBatch(observation_space, layout.allocate(observation_space, 0), {})
+        self.__name_of_step = f"{type(self).__name__}._step()"
+        self.__name_of_observe = f"{type(self).__name__}._observe()"
+        self.__rng: np.random.Generator | None = None
 
     # -- what a subclass writes ----------------------------------------------------------------------------
 
@@ -132,14 +132,14 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     def step(self, actions: Any) -> VecStepResult[Any]:
         """Step all environments with a batch of actions (see ``VecEnv.step``)."""
         self._require_reset()
-        actions = self._actions(actions)
-        rewards, terminated, truncated, columns = self._outputs(self._step(actions))
-        self._clock.tick(None if self.autoreset else self._episodes.frozen, truncated, columns)
-        ended = self._episodes.freeze_step(rewards, terminated, truncated)
+        actions = self.__actions(actions)
+        rewards, terminated, truncated, columns = self.__outputs(self._step(actions))
+        self.__clock.tick(None if self.autoreset else self.__episodes.frozen, truncated, columns)
+        ended = self.__episodes.freeze_step(rewards, terminated, truncated)
         self._has_reset = not ended.size  # until what an end asks for is through: sub-envs are between two episodes
-        infos = self._episodes.infos(columns, ended, self._reset_ended(ended) if self.autoreset else None)
-        observations = self._observations()
-        self._episodes.freeze_observations(observations)
+        infos = self.__episodes.infos(columns, ended, self.__reset_ended(ended) if self.autoreset else None)
+        observations = self.__observations()
+        self.__episodes.freeze_observations(observations)
         self._has_reset = True
         return VecStepResult(observations, rewards, terminated, truncated, infos)
 
@@ -155,11 +155,11 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         seed_sequence = inputs.merge_seeds(seed, self.num_envs, lambda: self.rng)
         self._has_reset = False
         if seed_sequence is not None:
-            self._rng = np.random.default_rng(seed_sequence)
+            self.__rng = np.random.default_rng(seed_sequence)
         everyone = np.arange(self.num_envs)
-        self._episodes.begin()
-        columns = self._restart(everyone, every_options)
-        observations = self._observations()
+        self.__episodes.begin()
+        columns = self.__restart(everyone, every_options)
+        observations = self.__observations()
         self._has_reset = True
         return VecResetResult(observations, InfoList.of_columns(self.num_envs, columns))
 
@@ -170,35 +170,35 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     @property
     def rng(self) -> np.random.Generator:
         """The generator shared by all sub-envs (created from OS entropy if unseeded)."""
-        if self._rng is None:
-            self._rng, _ = np_random()
-        return self._rng
+        if self.__rng is None:
+            self.__rng, _ = np_random()
+        return self.__rng
 
     @property
     def elapsed_steps(self) -> NDArray[np.int64]:
         """int64 (num_envs,), a copy: the steps each sub-env has taken in its episode, limit or not."""
-        return np.array(self._clock.elapsed)
+        return np.array(self.__clock.elapsed)
 
     @property
     def frozen(self) -> NDArray[np.bool_]:
         """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
-        return np.array(self._episodes.frozen)
+        return np.array(self.__episodes.frozen)
 
-    # -- the parts of a step -------------------------------------------------------------------------------
+    # -- the parts of a step: under names that no subclass will use by accident ----------------------------
 
-    def _actions(self, actions: Any) -> Any:
+    def __actions(self, actions: Any) -> Any:
         """The actions as the kernel takes them, a frozen sub-env's being the one it acted with last."""
         actions = inputs.check_actions(self.action_space, self.num_envs, actions)
         if not self.autoreset:
-            frozen = self._episodes.frozen
+            frozen = self.__episodes.frozen
             if frozen.any():
-                actions = inputs.hold_actions(actions, self._last_actions, frozen)
-                self._last_actions = actions
+                actions = inputs.hold_actions(actions, self.__last_actions, frozen)
+                self.__last_actions = actions
             else:
-                self._last_actions = layout.copy_batch(actions)
+                self.__last_actions = layout.copy_batch(actions)
         return actions
 
-    def _outputs(
+    def __outputs(
         self, outputs: tuple[Any, Any, Any, InfoArrays]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, NDArray[Any]]]:
         """Snapshots of what ``_step()`` returned."""
@@ -206,46 +206,46 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
             rewards, terminated, truncated, columns = outputs
         except (TypeError, ValueError):
             expected = "expected (rewards, terminated, truncated, infos)"
-            raise TypeError(f"{self._name_of_step}: {expected}, got {type(outputs).__name__} {outputs!r}") from None
+            raise TypeError(f"{self.__name_of_step}: {expected}, got {type(outputs).__name__} {outputs!r}") from None
         if not isinstance(columns, Mapping):
-            raise TypeError(f"{self._name_of_step}: expected infos that map keys to arrays, got {columns!r}")
+            raise TypeError(f"{self.__name_of_step}: expected infos that map keys to arrays, got {columns!r}")
         return (
-            self._column(rewards, _FLOAT64, "rewards"),
-            self._column(terminated, _BOOL, "terminated"),
-            self._column(truncated, _BOOL, "truncated"),
-            snapshot_columns(columns, self.num_envs, self._name_of_step) if columns else {},
+            self.__column(rewards, _FLOAT64, "rewards"),
+            self.__column(terminated, _BOOL, "terminated"),
+            self.__column(truncated, _BOOL, "truncated"),
+            snapshot_columns(columns, self.num_envs, self.__name_of_step) if columns else {},
         )
 
-    def _column(self, values: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    def __column(self, values: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
         column = np.asarray(values)
         if column.shape != (self.num_envs,):
             expected = f"expected shape ({self.num_envs},) (num_envs)"
-            raise ValueError(f"{self._name_of_step}: {name}: {expected}, got {column.shape}")
+            raise ValueError(f"{self.__name_of_step}: {name}: {expected}, got {column.shape}")
         if column.dtype.kind not in "biuf":
-            raise TypeError(f"{self._name_of_step}: {name}: expected numbers, got dtype {column.dtype}")
+            raise TypeError(f"{self.__name_of_step}: {name}: expected numbers, got dtype {column.dtype}")
         if dtype == _BOOL != column.dtype and not np.isin(column, (0, 1)).all():
-            raise ValueError(f"{self._name_of_step}: {name}: expected bools, got {column.dtype} other than 0 and 1")
+            raise ValueError(f"{self.__name_of_step}: {name}: expected bools, got {column.dtype} other than 0 and 1")
         return column.astype(dtype)
 
-    def _observations(self) -> Any:
+    def __observations(self) -> Any:
         """A snapshot of the batch of observations."""
-        return layout.own_batch(self._check_observations(self._observe()))
+        return layout.own_batch(self.__check_observations(self._observe()))
 
-    def _check_observations(self, batch: Any) -> Any:
+    def __check_observations(self, batch: Any) -> Any:
         """A batch in the dtypes of the space."""
-        return layout.as_batch(self.observation_space, self.num_envs, batch, self._name_of_observe, InvalidObservation)
+        return layout.as_batch(self.observation_space, self.num_envs, batch, self.__name_of_observe, InvalidObservation)
 
-    def _reset_ended(self, ended: NDArray[np.intp]) -> EndedBatch:
+    def __reset_ended(self, ended: NDArray[np.intp]) -> EndedBatch:
         """Autoreset: keep the terminal observations of the sub-envs that ended, then reset them."""
         if not ended.size:
-            return self._none_ended
-        final_observations = layout.take(self._check_observations(self._observe()), ended)
-        options = [inputs.autoreset_option(self._autoreset_options, row) for row in ended.tolist()]
-        return EndedBatch(self.observation_space, final_observations, self._restart(ended, options))
+            return self.__none_ended
+        final_observations = layout.take(self.__check_observations(self._observe()), ended)
+        options = [inputs.autoreset_option(self.__autoreset_options, row) for row in ended.tolist()]
+        return EndedBatch(self.observation_space, final_observations, self.__restart(ended, options))
 
-    def _restart(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> dict[str, NDArray[Any]]:
+    def __restart(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> dict[str, NDArray[Any]]:
         """Reset some sub-envs; snapshots of their reset infos."""
-        self._clock.restart(indices)
+        self.__clock.restart(indices)
         self._reset_envs(indices, options)
         where = f"{type(self).__name__}._reset_infos()"
         return snapshot_columns(self._reset_infos(indices), len(indices), where)

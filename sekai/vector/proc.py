@@ -6,22 +6,23 @@ import math
 import os
 import pickle
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import inputs, layout
-from sekai.errors import AsyncCallPending, SpaceMismatch, VecEnvWorkerError
+from sekai.errors import SpaceMismatch, VecEnvWorkerError
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, InfoDict, ObsType, SeedType
-from sekai.vector import block as shared
 from sekai.vector.base import VecEnv
-from sekai.vector.crew import Crew, worker_error
+from sekai.vector.block import AVAILABLE, Block, SharedFile
+from sekai.vector.crew import THREAD_VARIABLES, Crew, worker_error
+from sekai.vector.guard import CallGuard
 from sekai.vector.row import EnvFn, check_env_fns, check_same_space, list_infos
-from sekai.vector.worker import CALL, GET_ATTR, OPEN, OWN, RESET, SET_ATTR, STEP, Description, Plan
+from sekai.vector.worker import CALL, GET_ATTR, HAS_ATTR, OPEN, OWN, RESET, SET_ATTR, STEP, Description, Plan
 
 #: What the kit itself refuses in a worker while sub-envs are built, by the name it is reported under (see
 #: ``Failure.describe``): it is the same error as on any other backend.
@@ -97,18 +98,18 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         if close_seconds is None:
             raise TypeError("close_timeout: expected a number of seconds, got None")
         workers = self.num_envs if num_workers is None else inputs.check_count(num_workers, "num_workers")
-        if shared_memory and not shared.AVAILABLE:
+        if shared_memory and not AVAILABLE:
             raise ValueError("shared_memory=True: this platform cannot hand shared memory to a starting process")
         options = inputs.check_autoreset_options(autoreset_options)
         context = _check_context(context)
-        self._pending = ""
         self._piped: Any = None
         with ExitStack() as once_built:
             file = None
-            if shared_memory is not False and shared.AVAILABLE:
-                file = shared.SharedFile()
+            if shared_memory is not False and AVAILABLE:
+                file = SharedFile()
                 once_built.callback(file.close)
             self._crew = Crew(self._plans(env_fns, min(workers, self.num_envs), options, file), context, daemon)
+            self._guard = CallGuard(type(self).__name__, self._crew.lock)
             # Also when nobody closes it: when this object is dropped, or before the interpreter waits for its children.
             self._stop = Finalize(self, self._crew.stop, args=(close_seconds,), exitpriority=10)
             try:
@@ -123,23 +124,33 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         env_fns: list[EnvFn],
         num_workers: int,
         options: inputs.AutoresetOptions,
-        file: shared.SharedFile | None,
+        file: SharedFile | None,
     ) -> list[Plan]:
         import cloudpickle
 
         fewest, more = divmod(self.num_envs, num_workers)
         plans, start = [], 0
         spare = _cores() - 1  # beside the parent's
+        variables = {name: os.environ.get(name, "1") for name in THREAD_VARIABLES}
         for worker in range(num_workers):
             stop = start + fewest + (worker < more)
             pickled = cloudpickle.dumps(env_fns[start:stop])
             plans.append(
-                Plan(pickled, cloudpickle.dumps(options), self.autoreset, start, self.num_envs, worker < spare, file)
+                Plan(
+                    pickled,
+                    cloudpickle.dumps(options),
+                    self.autoreset,
+                    start,
+                    self.num_envs,
+                    worker < spare,
+                    variables,
+                    file,
+                )
             )
             start = stop
         return plans
 
-    def _open(self, file: shared.SharedFile | None, shared_memory: bool | None) -> None:
+    def _open(self, file: SharedFile | None, shared_memory: bool | None) -> None:
         """Learn the spaces from the workers and lay out the block."""
         try:
             descriptions: list[Description] = self._crew.exchange([])
@@ -164,7 +175,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             first.observation_space if fixed else None,
             first.action_space if layout.has_fixed_layout(first.action_space) else None,
         )
-        self._block = shared.Block(file, self.num_envs, *spaces)
+        self._block = Block(file, self.num_envs, *spaces)
         self._actions_are_shared = file is not None and spaces[1] is not None
         self._crew.exchange([OPEN + pickle.dumps(spaces)] * len(self._crew.slices))
 
@@ -187,14 +198,14 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             VecEnvWorkerError: A sub-env or a worker failed, or the step took longer than ``step_timeout``.
             AsyncCallPending: An earlier call is still running, in another thread or task.
         """
-        with self._only_call("step()"):
+        with self._guard("step()"):
             self._crew.settle(self._step_timeout)
             commands = self._step_commands(actions)
             return self._step_result(self._crew.exchange(commands, self._step_timeout))
 
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """``step()``, with the event loop free while the workers are busy."""
-        with self._only_call("step()"):
+        with self._guard("step()"):
             await self._crew.async_settle(self._step_timeout)
             commands = self._step_commands(actions)
             return self._step_result(await self._crew.async_exchange(commands, self._step_timeout))
@@ -211,7 +222,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             VecEnvWorkerError: A sub-env or a worker failed, or the reset took longer than ``step_timeout``.
             AsyncCallPending: An earlier call is still running, in another thread or task.
         """
-        with self._only_call("reset()"):
+        with self._guard("reset()"):
             commands = self._reset_commands(seed, options)
             self._crew.settle(self._step_timeout)
             return self._reset_result(self._crew.exchange(commands, self._step_timeout))
@@ -223,7 +234,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
         """``reset()``, with the event loop free while the workers are busy."""
-        with self._only_call("reset()"):
+        with self._guard("reset()"):
             commands = self._reset_commands(seed, options)
             await self._crew.async_settle(self._step_timeout)
             return self._reset_result(await self._crew.async_exchange(commands, self._step_timeout))
@@ -305,14 +316,19 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         """
         self._require_open("set_attr()")
         spread = inputs.spread_values(name, values, self.num_envs)
-        self._ask("set_attr()", [SET_ATTR + _dumps((name, spread[rows])) for rows in self._crew.slices])
+        commands = [SET_ATTR + _dumps((name, spread[rows])) for rows in self._crew.slices]
+        # All have it, or none is changed.
+        self._ask("set_attr()", [HAS_ATTR + _dumps(name)] * len(commands), commands)
 
-    def _ask(self, name: str, commands: list[bytes]) -> list[Any]:
-        with self._only_call(name):
+    def _ask(self, name: str, *rounds: list[bytes]) -> list[Any]:
+        """The values that each sub-env answers the last of some rounds of commands with."""
+        replies: list[Any] = []
+        with self._guard(name):
             self._require_open(name)
             self._crew.settle(self._step_timeout)
-            replies = self._crew.exchange(commands, self._step_timeout)
-            return [value for values in replies if values is not None for value in values]
+            for commands in rounds:
+                replies = self._crew.exchange(commands, self._step_timeout)
+        return [value for values in replies if values is not None for value in values]
 
     # -- the rest ------------------------------------------------------------------------------------------
 
@@ -328,18 +344,6 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         failures = self._stop()
         if failures:
             raise worker_error(failures)
-
-    @contextmanager
-    def _only_call(self, call: str) -> Iterator[None]:
-        """Hold off every other call, from this thread or another, while one runs."""
-        self._require_open(call)
-        if not self._crew.lock.acquire(blocking=False):
-            raise AsyncCallPending(f"ProcVecEnv.{call}: an earlier {self._pending} is still running; await it first")
-        self._pending = call
-        try:
-            yield
-        finally:
-            self._crew.lock.release()
 
 
 def _cores() -> int:

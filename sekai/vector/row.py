@@ -113,6 +113,12 @@ class EnvRow:
             raise ResetRequired(f"sub-env {self.index}: no reset has worked since its last episode; call reset()")
         return self._episode.repeat()
 
+    def require_attr(self, name: str) -> None:
+        """AttributeError if no layer of the sub-env has the attribute."""
+        if not self.env.has_attr(name):
+            self.env.get_attr(name)
+            raise AttributeError(f"sub-env {self.index}: {self.env} has no attribute {name!r}")
+
     def _expect(self, kind: type[_ResultT], result: Any) -> _ResultT:
         if not isinstance(result, kind):
             raise TypeError(f"sub-env {self.index}: expected {self.env} to return a {kind.__name__}, got {result!r}")

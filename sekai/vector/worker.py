@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sekai.batching import layout
@@ -25,15 +25,19 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 # Commands.
-OPEN, STEP, RESET, CALL, GET_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrcgax")
+OPEN, STEP, RESET, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrcghax")
 # Replies.
 DONE, FAILED = (bytes([tag]) for tag in b"df")
 
 #: What a block holds of each row that a worker writes.
-COLUMNS = ("rewards", "terminated", "truncated", "frozen", "has_info")
+COLUMNS = ("rewards", "terminated", "truncated", "frozen")
 
 #: Exit status of a worker that was started from a script without a main guard.
 NO_MAIN_GUARD = 97
+
+#: Names, in the environment of a starting process, the variables that are there only to make libraries load for one
+#: thread.
+ONE_THREAD_MARK = "SEKAI_ONE_THREAD"
 
 #: Marks the name of an exception that the kit itself raised.
 OWN = "sekai: "
@@ -50,6 +54,7 @@ class Plan(NamedTuple):
     start: int  # the index of its first sub-env
     num_envs: int  # of the whole batch
     spin: bool  # whether there is a core for it beside the parent's
+    variables: dict[str, str]  # of the environment: how many threads its libraries use
     file: SharedFile | None
 
 
@@ -97,7 +102,7 @@ def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connectio
     for other in inherited:
         other.close()
     _exit_with_parent()
-    _use_one_thread()
+    _limit_threads(plan.variables)
     worker = Worker(Line(connection, plan.spin), plan)
     try:
         if worker.build():
@@ -123,14 +128,16 @@ def _exit_with_parent() -> None:
     threading.Thread(target=watch, name="sekai-watch-parent", daemon=True).start()
 
 
-def _use_one_thread() -> None:
-    """One numba thread in each worker, unless the user has set the number."""
-    if "NUMBA_NUM_THREADS" in os.environ:
-        return
-    os.environ["NUMBA_NUM_THREADS"] = "1"
+def _limit_threads(variables: Mapping[str, str]) -> None:
+    """Set the variables for libraries that will be loaded, and tell numba if it has been."""
+    os.environ.pop(ONE_THREAD_MARK, None)
     numba: Any = sys.modules.get("numba")
-    if numba is not None:  # it has read the variable already
-        numba.set_num_threads(1)
+    for name, value in variables.items():
+        # Once loaded, numba refuses to work if its variable changes.
+        if numba is None or name != "NUMBA_NUM_THREADS":
+            os.environ[name] = value
+    if numba is not None:
+        numba.set_num_threads(min(int(variables["NUMBA_NUM_THREADS"]), numba.config.NUMBA_NUM_THREADS))
 
 
 class Worker:
@@ -184,6 +191,7 @@ class Worker:
             RESET: self._reset,
             CALL: self._call,
             GET_ATTR: self._get_attr,
+            HAS_ATTR: self._has_attr,
             SET_ATTR: self._set_attr,
         }
         while True:
@@ -237,18 +245,20 @@ class Worker:
     def _get_attr(self, name: str) -> None:
         self._answer(lambda row: row.env.get_attr(name))
 
+    def _has_attr(self, name: str) -> None:
+        """Fail where a row has no such attribute."""
+        self._reply_failures(_for_each(self._rows, lambda row: row.require_attr(name)))
+
     def _set_attr(self, setting: tuple[str, list[Any]]) -> None:
         name, values = setting
         each = iter(values)
-        # All have it, or none is changed.
-        failures = _for_each(self._rows, lambda row: row.env.has_attr(name) or row.env.get_attr(name))
-        self._reply_failures(failures or _for_each(self._rows, lambda row: row.env.set_attr(name, next(each))))
+        self._reply_failures(_for_each(self._rows, lambda row: row.env.set_attr(name, next(each))))
 
     # -- parts of them -------------------------------------------------------------------------------------
 
     def _new_batch(self) -> RowBatch:
         block, mine = self._block, self._slice
-        block.terminated[mine] = block.truncated[mine] = block.has_info[mine] = False
+        block.terminated[mine] = block.truncated[mine] = False
         space = self._rows[0].env.observation_space
         observations = block.observations
         if observations is None:
@@ -263,8 +273,6 @@ class Worker:
         block, mine = self._block, self._slice
         for row in self._rows if not self._plan.autoreset else ():
             block.frozen[row.index] = row.frozen
-        for index in batch.infos:
-            block.has_info[index] = True
         beside: dict[str, Any] = {}
         if self._plan.file is None or block.observations is None:
             space = self._rows[0].env.observation_space

@@ -1,5 +1,6 @@
 """Environments that go wrong in their worker, each in its own way."""
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -62,6 +63,9 @@ class Misbehaves(Env):
     def pid(self):
         return os.getpid()
 
+    def read_extra(self):
+        return getattr(self, "extra", None)
+
     def refuse(self):
         raise Unpicklable("refused", lambda: 0)
 
@@ -117,3 +121,15 @@ class Filed(Toy):
     def close(self):
         with open(self.path, "a") as file:
             file.write(f"{self.name}\n")
+
+
+class Parent(Misbehaves):
+    """Starts a process of its own."""
+
+    def child(self):
+        ctx = multiprocessing.get_context("fork")
+        queue = ctx.SimpleQueue()
+        process = ctx.Process(target=queue.put, args=(7,))
+        process.start()
+        process.join()
+        return queue.get()

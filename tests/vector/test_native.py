@@ -410,6 +410,23 @@ def test_a_failed_reset_needs_another():
     vec.step([0])
 
 
+def test_a_subclass_may_use_any_everyday_name():
+    class Everyday(NCount):
+        """Keeps what it likes under names the base class might have used too."""
+
+        def _step(self, actions):
+            for name in "actions outputs column observations restart clock episodes rng last_actions held".split():
+                setattr(self, f"_{name}", actions)
+            return super()._step(actions)
+
+    for autoreset in (True, False):
+        vec = Everyday([2, 3], autoreset=autoreset, max_episode_steps=3)
+        vec.reset(seed=1)
+        for _ in range(5):
+            vec.step([0, 1])
+        assert vec.rng is vec.rng
+
+
 # -- infos ---------------------------------------------------------------------------------------------------
 
 

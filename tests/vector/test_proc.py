@@ -17,7 +17,7 @@ import pytest
 from backends import assert_same, scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proc_envs import Fails, Filed, Misbehaves, Stubborn
+from proc_envs import Fails, Filed, Misbehaves, Parent, Stubborn
 from spaces_catalogue import same, samples, seeded, spaces
 from toys import BOX1, INF, Draws, T, Toy, Z, fns
 
@@ -139,6 +139,26 @@ def test_sub_envs_are_split_evenly(build, num_workers, sizes):
     assert os.getpid() not in pids
 
 
+def test_the_default_start_method_and_daemon(build):
+    assert all(member.process.daemon for member in build([Misbehaves])._crew.members)
+    vec = build([Parent], daemon=False)
+    assert vec.call("child") == [7]  # which a daemonic worker may not have
+    with pytest.raises(VecEnvWorkerError, match="daemonic processes are not allowed to have children"):
+        build([Parent]).call("child")
+    assert type(vec._crew.members[0].process).__name__ == "ForkServerProcess"
+
+
+def test_set_attr_changes_all_or_none(build):
+    class More(Misbehaves):
+        extra = 1
+
+    for num_workers in (None, 2, 1):
+        vec = build([More, More, Misbehaves], num_workers=num_workers)
+        with pytest.raises(VecEnvWorkerError, match="sub-env 2: AttributeError: .*extra"):
+            vec.set_attr("extra", 5)
+        assert vec.call("read_extra") == [1, 1, None]
+
+
 # -- the same results ----------------------------------------------------------------------------------------
 
 
@@ -238,19 +258,54 @@ def test_local_classes_and_lambdas_travel(build):
 # -- one thread each -----------------------------------------------------------------------------------------
 
 
-def test_workers_use_one_thread_each(build, monkeypatch):
-    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        monkeypatch.delenv(name, raising=False)
-    (threads, variables), _ = build([Misbehaves] * 2, context="spawn").call("numbers_of_threads")
-    assert threads == 1 and variables == {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-    assert "OMP_NUM_THREADS" not in os.environ
+def run_with_threads(tmp_path, context, before):
+    """What workers say of their threads, and what a later process of the user's own says."""
+    ran = run_script(
+        tmp_path,
+        f"""
+        import multiprocessing, warnings
+
+        def ask(queue):
+            queue.put(os.environ.get("OMP_NUM_THREADS"))
+
+        def users_own(ctx):
+            queue = ctx.Queue()
+            process = ctx.Process(target=ask, args=(queue,))
+            process.start()
+            print(queue.get())
+            process.join()
+
+        if __name__ == "__main__":
+            warnings.simplefilter("ignore")
+            ctx = multiprocessing.get_context({context!r})
+            {before}
+            vec = ProcVecEnv([Misbehaves] * 2, context={context!r})
+            for threads, variables in vec.call("numbers_of_threads"):
+                print(threads, variables["OMP_NUM_THREADS"])
+            vec.close()
+            users_own(ctx)
+            print(os.environ.get("OMP_NUM_THREADS"))
+        """,
+        timeout=60,
+        env={name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")},
+    )
+    assert ran.stderr == ""
+    return ran.stdout.splitlines()
 
 
-def test_unless_the_user_has_set_the_variables(build, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
-    ((threads, variables),) = build([Misbehaves], context="spawn").call("numbers_of_threads")
-    assert threads == 2 and variables == {"OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
+@pytest.mark.parametrize("context", ["forkserver", "spawn", "fork"])
+@pytest.mark.parametrize(
+    "before", ["pass", "import numba; numba.get_num_threads()", "users_own(ctx)"], ids=["first", "numba", "not first"]
+)
+def test_workers_use_one_thread_each_and_nobody_else_does(tmp_path, context, before):
+    said = run_with_threads(tmp_path, context, before)
+    assert said[-4:] == ["1 1", "1 1", "None", "None"]
+
+
+@pytest.mark.parametrize("context", ["forkserver", "spawn", "fork"])
+def test_unless_the_user_has_set_the_variables(tmp_path, context):
+    said = run_with_threads(tmp_path, context, "os.environ.update(OMP_NUM_THREADS='2', NUMBA_NUM_THREADS='2')")
+    assert said[:2] == ["2 2", "2 2"] and said[-1] == "2"
 
 
 # -- exceptions ----------------------------------------------------------------------------------------------

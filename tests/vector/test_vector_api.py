@@ -1,7 +1,9 @@
 """The names and signatures of the specification."""
 
+import copy
 import dataclasses
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ import sekai
 import sekai.vector
 
 NAMES = """
-VecEnv SyncVecEnv AsyncVecEnv NativeVecEnv VecStepResult VecResetResult stack_infos VecWrapper VecObservationWrapper
+VecEnv SyncVecEnv AsyncVecEnv ProcVecEnv NativeVecEnv
+VecStepResult VecResetResult stack_infos VecWrapper VecObservationWrapper
 VecRewardWrapper VecActionWrapper VecRecordEpisodeStatistics VecNormalizeObservation VecNormalizeReward
 VecTransformObservation VecTransformReward
 """.split()
@@ -19,6 +22,8 @@ VecTransformObservation VecTransformReward
 SIGNATURES = {
     sekai.SyncVecEnv: "env_fns, *, autoreset=True, copy=True",
     sekai.AsyncVecEnv: "env_fns, *, autoreset=True",
+    sekai.ProcVecEnv: "env_fns, *, autoreset=True, context=None, close_timeout=5.0, num_workers=None, "
+    "shared_memory=None",
     sekai.NativeVecEnv: "num_envs, observation_space, action_space, *, autoreset=True, max_episode_steps=None",
     sekai.VecWrapper: "venv",
     sekai.VecRecordEpisodeStatistics: "venv, tracker=None, deque_size=100",
@@ -74,7 +79,7 @@ def parameters(member):
     plain = [
         parameter.replace(annotation=inspect.Parameter.empty)
         for parameter in signature.parameters.values()
-        if parameter.name != "autoreset_options"
+        if parameter.name not in ("autoreset_options", "step_timeout", "daemon")
     ]
     return str(inspect.Signature(plain))[1:-1]
 
@@ -110,6 +115,23 @@ def test_results_are_frozen_slotted_dataclasses(record):
     assert not hasattr(result, "__dict__")
 
 
+def test_results_can_be_subclassed_pickled_and_copied():
+    @dataclasses.dataclass(frozen=True, init=False)
+    class Mine(sekai.StepResult):
+        pass
+
+    for kind in (sekai.StepResult, Mine):
+        result = kind([1.0], 2.0, True, False, {"k": 1})
+        assert type(result) is kind and result.reward == 2.0 and result.done
+        assert dataclasses.replace(result, reward=3.0).reward == 3.0
+        assert copy.deepcopy(result) == result and copy.copy(result) == result
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            result.reward = 1.0
+    for result in (sekai.StepResult(1, 2.0, True, False, {}), sekai.VecResetResult(1, [{}])):
+        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+            assert pickle.loads(pickle.dumps(result, protocol)) == result
+
+
 def test_dones_of_results():
     step = sekai.VecStepResult(None, np.zeros(3), np.array([1, 0, 0], bool), np.array([0, 1, 0], bool), [{}] * 3)
     assert step.dones.tolist() == [True, True, False]
@@ -121,6 +143,7 @@ def test_properties_of_the_specification():
     for owner, name in [
         (sekai.VecEnv, "batch_observation_space"),
         (sekai.VecEnv, "batch_action_space"),
+        (sekai.ProcVecEnv, "shared_memory"),
         (sekai.NativeVecEnv, "rng"),
         (sekai.NativeVecEnv, "elapsed_steps"),
         (sekai.NativeVecEnv, "frozen"),

@@ -1,0 +1,12 @@
+"""What a fork server imports once, so that the workers it starts begin with it.
+
+The server was started in an environment in which libraries load for one thread (see ``sekai.vector.crew``). They are
+loaded now, and the environment is given back for whatever else the server will start.
+"""
+
+import os
+
+from sekai.vector.worker import ONE_THREAD_MARK
+
+for _name in os.environ.pop(ONE_THREAD_MARK, "").split():
+    os.environ.pop(_name, None)
