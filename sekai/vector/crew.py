@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import pickle
-import selectors
 import signal
 import threading
 import time
@@ -14,11 +12,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sekai.errors import VecEnvWorkerError
-from sekai.vector.line import SPIN, Line
-from sekai.vector.worker import CLOSE, DONE, FAILED, NO_MAIN_GUARD, ONE_THREAD_MARK, Failure, Plan, run_worker
+from sekai.vector.line import Line
+from sekai.vector.member import Ears, Member
+from sekai.vector.worker import CLOSE, NO_MAIN_GUARD, ONE_THREAD_MARK, Failure, Plan, run_worker
 
 if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
+    pass
 
 #: What is 1 for a worker, unless the user has set it, so that its libraries use one thread.
 THREAD_VARIABLES = (
@@ -32,93 +31,6 @@ THREAD_VARIABLES = (
 
 #: Seconds that a worker has to end once it was told to by a signal.
 _PATIENCE = 0.3
-
-
-class Member:
-    """One worker as the parent sees it."""
-
-    def __init__(self, rank: int, rows: slice, process: BaseProcess, line: Line) -> None:
-        """Take the ``rank``-th worker, which runs the sub-envs ``rows``."""
-        self.rank = rank
-        self.rows = rows
-        self.process = process
-        self.line = line
-        self.owed = 0  # replies under way
-        self.reply = b""  # the last one
-        self.death: Failure | None = None
-
-    def describe(self) -> str:
-        """Which worker it is, and which sub-envs it runs."""
-        envs = ", ".join(map(str, range(self.rows.start, self.rows.stop)))
-        noun = "sub-env" if self.rows.stop - self.rows.start == 1 else "sub-envs"
-        return f"worker {self.rank} (process {self.process.pid}, {noun} {envs})"
-
-    def read(self, failures: list[Failure]) -> Any:
-        """What the last reply says, None if nothing; what went wrong is added to ``failures``."""
-        if self.death is not None and self.owed:
-            failures.append(self.death)
-            return None
-        if self.reply == DONE:
-            return None
-        try:
-            said = pickle.loads(self.reply[1:])
-        except Exception as error:
-            message = f"its reply cannot be unpickled: {error}"
-            failures.append(Failure(self.rows.start, type(error).__name__, message))
-            return None
-        if self.reply[:1] == FAILED:
-            failures += said
-            return None
-        return said
-
-
-class Ears:
-    """Hears at once what comes from any worker: a reply, or its end."""
-
-    def __init__(self, spin: bool) -> None:
-        """Listen to nobody yet; ``spin`` says whether ``wait()`` spins before it sleeps."""
-        self._selector = selectors.DefaultSelector()
-        self._spin = spin
-
-    def listen_to(self, member: Member) -> None:
-        """Hear from a worker."""
-        self._selector.register(member.line.fd, selectors.EVENT_READ, (member, False))
-        self._selector.register(member.process.sentinel, selectors.EVENT_READ, (member, True))
-
-    def forget(self, member: Member) -> None:
-        """Hear from a worker no more."""
-        for descriptor in (member.line.fd, member.process.sentinel):
-            self._selector.unregister(descriptor)
-
-    def wait(self, timeout: float | None) -> list[tuple[Member, bool]]:
-        """Who is heard, and whether it is the end; waits until there is something, or ``timeout`` seconds."""
-        come: list[Any] = []
-        if self._spin and timeout != 0.0:
-            end_of_spin = time.perf_counter() + SPIN
-            while not come and time.perf_counter() < end_of_spin:
-                come = self._selector.select(0)
-        return [key.data for key, _ in come or self._selector.select(timeout)]
-
-    async def something(self, timeout: float | None) -> None:
-        """Wait until there is something to hear, with the event loop free meanwhile."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        heard = asyncio.Event()
-        descriptors = list(self._selector.get_map())
-        for descriptor in descriptors:
-            loop.add_reader(descriptor, heard.set)
-        try:
-            await asyncio.wait_for(heard.wait(), timeout)
-        except asyncio.TimeoutError:
-            pass
-        finally:
-            for descriptor in descriptors:
-                loop.remove_reader(descriptor)
-
-    def close(self) -> None:
-        """Listen to nobody any more."""
-        self._selector.close()
 
 
 class Crew:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+#: Whether connections and processes are file descriptors that can be read, written and polled.
+DESCRIPTORS = os.name == "posix"
+
 #: Seconds for which a side that waits asks again and again before it goes to sleep, where it has a core of its own:
 #: waking it up takes longer than most of what it then does. As many workers spin as there are cores beside the
 #: parent's, and the parent only if all do: a process that spins on a core that another needs makes both slower.
@@ -23,7 +26,7 @@ class Line:
     """One end of a duplex connection.
 
     ``multiprocessing``'s own framing takes two reads for a message; here the common one takes one, and no more Python
-    than that needs. On Windows, where a connection is no file descriptor, it is that framing all the same.
+    than that needs. Where a connection is no file descriptor, as on Windows, it is that framing all the same.
 
     Args:
         connection: The end of a ``multiprocessing.Pipe()``; the line closes it.
@@ -40,13 +43,13 @@ class Line:
         self.pending = b""
         self.fd = connection.fileno()
         self._poll: Any = None
-        if spin and os.name == "posix":
+        if spin and DESCRIPTORS:
             self._poll = select.poll()
             self._poll.register(self.fd, select.POLLIN)
 
     def send(self, message: bytes) -> None:
         """Send a message; OSError when the other side is gone."""
-        if os.name != "posix":
+        if not DESCRIPTORS:
             self.connection.send_bytes(message)
             return
         framed = len(message).to_bytes(_HEADER, "little") + message
@@ -56,7 +59,7 @@ class Line:
 
     def receive(self) -> bytes:
         """Wait for a message; EOFError when the other side is gone."""
-        if os.name != "posix":
+        if not DESCRIPTORS:
             return self.connection.recv_bytes()
         if self._poll is not None and not self.pending:
             end_of_spin = time.perf_counter() + SPIN
