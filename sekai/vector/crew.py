@@ -9,15 +9,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sekai.errors import VecEnvWorkerError
 from sekai.vector.line import Line
 from sekai.vector.member import Ears, Member
 from sekai.vector.worker import CLOSE, NO_MAIN_GUARD, ONE_THREAD_MARK, Failure, Plan, run_worker
-
-if TYPE_CHECKING:
-    pass
 
 #: What is 1 for a worker, unless the user has set it, so that its libraries use one thread.
 THREAD_VARIABLES = (

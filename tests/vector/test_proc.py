@@ -718,15 +718,15 @@ def test_ctrl_c_at_any_moment_never_breaks_the_line(tmp_path):
             presses = 0
             for trial in range(150):
                 timer = threading.Timer(random.random() * 0.004, os.kill, (os.getpid(), signal.SIGINT))
-                timer.start()
                 try:
+                    timer.start()
                     for k in range(1000):
                         vec.step([6, 0, 6, 0])
                 except KeyboardInterrupt:
                     presses += 1
-                timer.join()
                 while True:
                     try:
+                        timer.join()
                         first = vec.reset().observations.ravel().tolist()
                         break
                     except KeyboardInterrupt:
