@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
+from sekai.checks import check_integer
 from sekai.types import SeedType
 
 
@@ -21,12 +21,7 @@ def check_seed(seed: Any, where: str = "seed") -> int:
         TypeError: It is no integer, or a bool.
         ValueError: It is negative.
     """
-    if isinstance(seed, (bool, np.bool_)):
-        raise TypeError(f"{where}: expected an integer or None, got the bool {seed!r}")
-    try:
-        value = operator.index(seed)
-    except TypeError:
-        raise TypeError(f"{where}: expected an integer or None, got {type(seed).__name__}") from None
+    value = check_integer(seed, where, "an integer or None")
     if value < 0:
         raise ValueError(f"{where}: expected an integer of at least 0, got {value}")
     return value

@@ -11,6 +11,7 @@ import pytest
 import toy_market
 from toy_market import WalkVec
 
+import sekai
 from sekai.cli import info, listing, main
 from sekai.cli import run as run_module
 from sekai.cli.rollout import EpisodeLog
@@ -497,6 +498,12 @@ def test_help_reads_like_a_manual_page(capsys, argv):
     assert max(map(len, out.splitlines())) <= 110
 
 
+def test_the_version_is_that_of_the_package(capsys):
+    assert run(capsys, "--version") == (0, f"sekai {sekai.__version__}\n", "")
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'version = "{sekai.__version__}"\n' in pyproject
+
+
 # -- the process -------------------------------------------------------------------------------------------
 
 
@@ -546,7 +553,7 @@ def in_a_shell(tmp_path, command):
     return subprocess.run(["sh", "-c", line], env=announce_toy_market(tmp_path), capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("verb", ["info Walk-v0", "list", SHORT, "--help"])
+@pytest.mark.parametrize("verb", ["info Walk-v0", "list", SHORT, "--help", "--version"])
 def test_a_reader_who_leaves_early_hears_nothing_more(tmp_path, verb):
     reader, writer = os.pipe()
     os.close(reader)
@@ -561,7 +568,7 @@ def test_a_reader_who_leaves_early_hears_nothing_more(tmp_path, verb):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-@pytest.mark.parametrize("verb", ["info Walk-v0", "list --json", SHORT, "run --help"])
+@pytest.mark.parametrize("verb", ["info Walk-v0", "list --json", SHORT, "run --help", "--version"])
 def test_output_that_cannot_be_written_is_told_in_one_line(tmp_path, verb):
     done = in_a_shell(tmp_path, f"SEKAI {verb} > /dev/full")
     assert (done.returncode, done.stderr) == (2, "sekai: error: cannot write the output: No space left on device\n")
@@ -618,3 +625,19 @@ def test_workers_of_mode_proc(capsys):
     assert report["mode"] == "proc" and report["env_steps"] == 12
     assert main(["run", "Walk-v0", "--workers", "2", "--mode", "sync"]) == 2
     assert "--workers: expected --mode proc beside it, got sync" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("asked", "workers"), [((), 3), (("--workers", 2), 2)])
+def test_mode_proc_has_a_worker_for_each_core(capsys, monkeypatch, asked, workers):
+    given = []
+
+    def build(spec, num_envs, mode, vector_kwargs, wrappers, env_kwargs):
+        given.append(vector_kwargs)
+        return WalkVec(num_envs)
+
+    monkeypatch.setattr(run_module, "usable_cores", lambda: 3)
+    monkeypatch.setattr(run_module, "build_vec_env", build)
+    run_json(capsys, "run", "Walk-v0", "--steps", 1, "--mode", "proc", *asked)
+    run_json(capsys, "run", "Walk-v0", "--steps", 1, "--mode", "sync")
+    assert given == [{"num_workers": workers}, None]
+    assert "one for each core" in " ".join(run(capsys, "run", "--help")[1].split())

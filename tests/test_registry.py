@@ -33,6 +33,7 @@ from sekai.registry import (
     register_namespace,
     spec,
 )
+from sekai.registry.build import ENV_FN_MODES, entry_point_of
 from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
 from sekai.vector.shell import SingleEnv
 from sekai.wrappers import OrderEnforcing, TimeLimit, TransformReward
@@ -910,6 +911,32 @@ def test_an_entry_point_that_gives_no_env_is_refused(registry):
         registry.make("Vec-v0")
 
 
+@pytest.mark.parametrize("vector_entry_point", [None, WALK_VEC])
+def test_a_vec_env_class_is_no_entry_point(registry, vector_entry_point):
+    text = "'Vec-v0': expected an Env from entry_point toy_market:WalkVec, which is a VecEnv class; "
+    text += "register it as vector_entry_point"
+    with pytest.raises(TypeError, match=text):
+        registry.register("Vec-v0", WalkVec, vector_entry_point=vector_entry_point)
+    assert "Vec-v0" not in [spec.id for spec in registry.all_specs()]
+    registry.register("Vec-v0", WALK_VEC)  # text is not imported before it is needed
+    for build in (registry.make, partial(registry.make_vec, num_envs=2)):
+        with pytest.raises(TypeError, match=text):
+            build("Vec-v0")
+
+
+def test_any_other_class_is_an_entry_point():
+    assert EnvSpec("Walk-v0", Walk).entry_point is Walk
+
+
+@pytest.mark.parametrize("id", ["Walk-v0", "Walk-v2", "native/Walk-v1", "Any-v0"])
+def test_a_number_of_envs_is_no_argument_of_a_single_env(registry, id):
+    registry.register("Any-v0", lambda **kwargs: Walk(), vector_entry_point=WALK_VEC)
+    text = rf"make\('{id}'\): one environment takes no 'num_envs'; use make_vec\('{id}', num_envs=...\)"
+    for build in (registry.make, _make_by_spec(registry)):
+        with pytest.raises(TypeError, match=text):
+            build(id, num_envs=3)
+
+
 def test_a_wrapper_that_fails_closes_the_env(registry):
     built = []
 
@@ -1124,6 +1151,21 @@ def test_what_builds_a_sub_env_survives_the_way_to_a_worker_with_an_empty_regist
         assert env.spec.id == {id!r} and env.goal == 6, env
         """
     )
+
+
+@pytest.mark.parametrize(
+    ("points", "native", "others"),
+    [
+        ({"entry_point": WALK}, None, WALK),
+        ({"vector_entry_point": WALK_VEC}, WALK_VEC, WALK_VEC),
+        ({"entry_point": WALK, "vector_entry_point": WALK_VEC}, WALK_VEC, WALK),
+    ],
+)
+def test_the_mode_decides_which_entry_point_is_called(points, native, others):
+    spec = EnvSpec("Walk-v0", **points)
+    assert {entry_point_of(spec, mode) for mode in ENV_FN_MODES} == {others}
+    if native is not None:
+        assert entry_point_of(spec, "native") == native
 
 
 # -- arguments of one's own --------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -109,19 +108,6 @@ def spread_options(options: Any, n: int) -> list[OptionsType]:
         if entry is not None and not isinstance(entry, dict):
             raise TypeError(f"reset(options=...): expected a dict or None for sub-env {i}, got {type(entry).__name__}")
     return [None if entry is None else dict(entry) for entry in options]
-
-
-def check_count(value: Any, name: str) -> int:
-    """A number of things, at least 1, as a plain int; TypeError or ValueError naming it otherwise."""
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}: expected an integer, got the bool {value!r}")
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: expected an integer, got {type(value).__name__}") from None
-    if count < 1:
-        raise ValueError(f"{name}: expected at least 1, got {count}")
-    return count
 
 
 def check_autoreset_options(options: Any) -> AutoresetOptions:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from sekai import __version__
 from sekai.cli import info, listing, run
 from sekai.cli.common import CommandError, OutputClosed, complain, emit
 
@@ -45,6 +46,14 @@ class _Parser(argparse.ArgumentParser):
         emit(self.format_help().rstrip("\n"))
 
 
+class _Version(argparse.Action):
+    """Prints the version as the verbs print, and ends the command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        emit(f"sekai {__version__}")
+        parser.exit()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command.
 
@@ -60,13 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     for verb in (listing, info, run):
         verb.add_parser(verbs)
     try:
         args = parser.parse_args(argv)
         return int(args.verb(args))
-    except _ParserExit as stop:  # --help, or a mistake that the parser has reported
+    except _ParserExit as stop:  # --help, --version, or a mistake that the parser has reported
         return int(stop.code or 0)
     except CommandError as error:
         complain(f"sekai: error: {' '.join(str(error).split())}")

@@ -20,7 +20,7 @@ from sekai.cli.common import (
     to_json,
 )
 from sekai.registry import default_registry
-from sekai.registry.build import MODES, build_vec_env, choose_mode
+from sekai.registry.build import MODES, build_vec_env, choose_mode, entry_point_of
 from sekai.registry.entry_points import EntryPoint, describe_entry_point
 from sekai.registry.specs import EnvSpec
 
@@ -116,9 +116,7 @@ def _signature(spec: EnvSpec, entry_point: EntryPoint) -> dict[str, str | None]:
 def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> dict[str, Any]:
     """What one copy of the environment shows; only the reason where it cannot be built."""
     mode = choose_mode(spec)
-    entry_point = spec.vector_entry_point if mode == "native" else spec.entry_point or spec.vector_entry_point
-    assert entry_point is not None
-    check_settings(spec, entry_point, settings)
+    check_settings(spec, entry_point_of(spec, mode), settings)
     try:
         vec = build_vec_env(spec, 1, mode, None, (), settings)
     # Whatever keeps a market from being built, what the registration says can be shown.

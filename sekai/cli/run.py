@@ -27,8 +27,9 @@ from sekai.cli.common import (
     to_json,
 )
 from sekai.cli.rollout import roll_out
+from sekai.cores import usable_cores
 from sekai.registry import default_registry
-from sekai.registry.build import MODES, build_vec_env, choose_mode
+from sekai.registry.build import MODES, build_vec_env, choose_mode, entry_point_of
 from sekai.seeding import make_seed_sequence
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def add_parser(verbs: Any) -> None:
         "--workers",
         type=positive_int,
         metavar="N",
-        help="worker processes of --mode proc (default: one for each copy; more than there are cores rarely pays)",
+        help="worker processes of --mode proc (default: one for each core that this process may use)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.set_defaults(verb=run_env)
@@ -123,9 +124,8 @@ def run_env(args: argparse.Namespace) -> int:
         mode = choose_mode(spec, args.mode)
         if args.workers is not None and mode != "proc":
             raise CommandError(f"--workers: expected --mode proc beside it, got {mode}")
-        vector_kwargs = None if args.workers is None else {"num_workers": args.workers}
-        entry_point = spec.vector_entry_point if mode == "native" else spec.entry_point
-        check_settings(spec, entry_point or spec.vector_entry_point or "", settings)
+        vector_kwargs = {"num_workers": args.workers or usable_cores()} if mode == "proc" else None
+        check_settings(spec, entry_point_of(spec, mode), settings)
         vec = build_vec_env(spec, args.num_envs, mode, vector_kwargs, (), settings)
     try:
         if not vec.autoreset:

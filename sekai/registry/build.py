@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sekai.batching.inputs import check_count
+from sekai.checks import check_count
 from sekai.env import Env
-from sekai.registry.entry_points import describe_entry_point, load_entry_point
+from sekai.registry.entry_points import EntryPoint, check_no_vec_env, describe_entry_point, load_entry_point
 from sekai.registry.specs import EnvSpec, WrapperLike, check_wrappers, copy_kwargs
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ MODES = ("native", *ENV_FN_MODES)
 
 def make_env(spec: EnvSpec, max_episode_steps: int | None, kwargs: Mapping[str, Any]) -> Env[Any, Any]:
     """See ``EnvRegistry.make``, whose arguments these are."""
-    _refuse_autoreset(spec, kwargs, f"make({spec.id!r})")
+    where = f"make({spec.id!r})"
+    if "num_envs" in kwargs:
+        raise TypeError(f"{where}: one environment takes no 'num_envs'; use make_vec({spec.id!r}, num_envs=...)")
+    _refuse_autoreset(spec, kwargs, where)
     return build_env(spec.resolve(max_episode_steps, kwargs), given=tuple(kwargs))
 
 
@@ -70,7 +73,9 @@ def _build_bare(spec: EnvSpec, kwargs: dict[str, Any]) -> Env[Any, Any]:
 
         assert spec.vector_entry_point is not None
         return SingleEnv(partial(load_entry_point(spec.vector_entry_point, where), **kwargs))
-    env = load_entry_point(spec.entry_point, where)(**kwargs)
+    build = load_entry_point(spec.entry_point, where)
+    check_no_vec_env(build, where)
+    env = build(**kwargs)
     if not isinstance(env, Env):
         raise TypeError(
             f"{where}: expected an Env from entry_point {describe_entry_point(spec.entry_point)}, "
@@ -117,6 +122,19 @@ def choose_mode(spec: EnvSpec, mode: str | None = None, wrappers: Sequence[Wrapp
             f"object; use one of {', '.join(map(repr, ENV_FN_MODES))}, or a VecWrapper around the result"
         )
     return "native"
+
+
+def entry_point_of(spec: EnvSpec, mode: str) -> EntryPoint:
+    """The entry point that builds an environment in a mode.
+
+    Args:
+        spec: The environment.
+        mode: One that ``choose_mode`` gave. In all but "native" sub-envs are built one by one, from the
+            ``entry_point``, or from the ``vector_entry_point`` where there is no other.
+    """
+    entry_point = spec.vector_entry_point if mode == "native" or spec.entry_point is None else spec.entry_point
+    assert entry_point is not None
+    return entry_point
 
 
 def build_vec_env(

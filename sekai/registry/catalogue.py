@@ -79,7 +79,7 @@ class EnvRegistry:
 
         Raises:
             EnvAlreadyRegistered: The id is taken: by hand, by the same plug-in, or with another spec.
-            TypeError: An argument has the wrong type.
+            TypeError: An argument has the wrong type, or ``entry_point`` is a ``VecEnv`` class.
             ValueError: The id is malformed, there is no entry point, or the limit is below 1.
         """
         spec = EnvSpec(
@@ -168,7 +168,7 @@ class EnvRegistry:
         Raises:
             EnvNotFound: Nothing is registered under the id.
             ImportError: The entry point cannot be imported.
-            TypeError: The entry point returned something that is no ``Env``.
+            TypeError: The entry point returned something that is no ``Env``, or ``num_envs`` was given.
             ValueError: The limit is below 1 and not -1, or ``autoreset`` was given for a native environment.
         """
         return make_env(self.spec(id), max_episode_steps, kwargs)

@@ -64,6 +64,27 @@ def load_entry_point(entry_point: EntryPoint, where: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+def check_no_vec_env(entry_point: EntryPoint, where: str) -> None:
+    """Refuse a ``VecEnv`` class where single environments are expected. Text is not imported for it.
+
+    Args:
+        entry_point: The candidate.
+        where: What the error message calls it.
+
+    Raises:
+        TypeError: It is a subclass of ``VecEnv``.
+    """
+    if not isinstance(entry_point, type):
+        return
+    from sekai.vector import VecEnv
+
+    if issubclass(entry_point, VecEnv):
+        raise TypeError(
+            f"{where}: expected an Env from entry_point {describe_entry_point(entry_point)}, "
+            f"which is a VecEnv class; register it as vector_entry_point"
+        )
+
+
 def describe_entry_point(entry_point: EntryPoint | None) -> str:
     """An entry point as text, for tables and messages."""
     if entry_point is None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from sekai.batching.inputs import check_count
+from sekai.checks import check_count
 from sekai.registry.entry_points import (
     EntryPoint,
     check_entry_point,
+    check_no_vec_env,
     describe_entry_point,
     load_entry_point,
 )
@@ -167,6 +168,8 @@ class EnvSpec:
         for name in ("entry_point", "vector_entry_point"):
             if getattr(self, name) is not None:
                 check_entry_point(getattr(self, name), f"{where}: {name}")
+        if self.entry_point is not None:
+            check_no_vec_env(self.entry_point, where)
         if self.reward_threshold is not None:
             threshold = _check_number(self.reward_threshold, f"{where}: reward_threshold")
             object.__setattr__(self, "reward_threshold", threshold)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.spaces.space import Space, check_count, check_integer, check_mask
+from sekai.checks import check_count, check_integer
+from sekai.spaces.space import Space, check_mask
 
 _INT64 = np.iinfo(np.int64)
 
@@ -39,7 +40,7 @@ class Discrete(Space[np.int64]):
     dtype: np.dtype[np.int64]
 
     def __init__(self, n: int, seed: int | None = None, start: int = 0) -> None:
-        self.n = check_count(n, "Discrete n", 1)
+        self.n = check_count(n, "Discrete n")
         self.start = check_integer(start, "Discrete start")
         self._stop = self.start + self.n
         if self.start < _INT64.min or self._stop - 1 > _INT64.max:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from sekai.checks import check_count
 from sekai.spaces.bounds import Bounds
-from sekai.spaces.space import Space, check_count, check_mask, check_shape
+from sekai.spaces.space import Space, check_mask, check_shape
 
 #: The key of the arrays and the key of the mask in a sample.
 _VALUES, _MASK = "values", "mask"
@@ -68,7 +69,7 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
         batch_shape: Iterable[int] = (),
     ) -> None:
         self.bounds = Bounds.parse(low, high, shape, dtype, "MaskedBox")
-        self.max_size = check_count(max_size, "MaskedBox max_size", 1)
+        self.max_size = check_count(max_size, "MaskedBox max_size")
         self._set_batch_shape(check_shape(batch_shape, "MaskedBox batch_shape"))
         self.fill_value = _check_fill(0 if fill_value is None else fill_value, self.bounds.dtype)
         super().__init__(self.bounds.shape, self.bounds.dtype, seed)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.checks import check_count
 from sekai.spaces.bounds import array_of
-from sekai.spaces.space import Space, check_count, check_mask, check_shape
+from sekai.spaces.space import Space, check_mask, check_shape
 
 
 class MultiBinary(Space[NDArray[np.int8]]):
@@ -41,7 +42,7 @@ class MultiBinary(Space[NDArray[np.int8]]):
         if isinstance(n, Iterable) and not (isinstance(n, np.ndarray) and n.ndim == 0):
             self.n = shape = check_shape(n, "MultiBinary n")
         else:
-            self.n = check_count(n, "MultiBinary n", 1)
+            self.n = check_count(n, "MultiBinary n")
             shape = (self.n,)
         if 0 in shape:
             raise ValueError(f"MultiBinary n: expected every axis to be at least 1, got {shape}")

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from sekai.checks import check_count
 from sekai.seeding import make_seed_sequence
 from sekai.spaces.composite import Dict, Tuple
 from sekai.spaces.masked_box import MaskedBox
-from sekai.spaces.space import Space, check_count
+from sekai.spaces.space import Space
 
 #: The chance that a sample ends before its next feature: 3 features on average.
 _STOP = 0.25
@@ -54,7 +55,7 @@ class Sequence(Space[Any]):
         if not isinstance(feature_space, Space):
             raise TypeError(f"Sequence feature_space: expected a space, got {type(feature_space).__name__}")
         self.feature_space = feature_space
-        self.max_length = None if max_length is None else check_count(max_length, "Sequence max_length", 0)
+        self.max_length = None if max_length is None else check_count(max_length, "Sequence max_length", minimum=0)
         self.stack = bool(stack)
         if self.stack:
             _check_stackable(feature_space)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sekai.checks import check_count
 from sekai.seeding import check_seed, np_random
 
 T_co = TypeVar("T_co", covariant=True)
@@ -106,33 +106,6 @@ class Space(ABC, Generic[T_co]):
     __hash__ = None  # type: ignore[assignment]
 
 
-def check_count(value: Any, where: str, minimum: int) -> int:
-    """``value`` as a plain int of at least ``minimum``.
-
-    Raises:
-        TypeError: It is no integer, or a bool.
-        ValueError: It is below ``minimum``.
-    """
-    count = check_integer(value, where)
-    if count < minimum:
-        raise ValueError(f"{where}: expected an integer of at least {minimum}, got {count}")
-    return count
-
-
-def check_integer(value: Any, where: str) -> int:
-    """``value`` as a plain int.
-
-    Raises:
-        TypeError: It is no integer, or a bool.
-    """
-    if not isinstance(value, (bool, np.bool_)):
-        try:
-            return operator.index(value)
-        except TypeError:
-            pass
-    raise TypeError(f"{where}: expected an integer, got {value!r} of type {type(value).__name__}")
-
-
 def check_shape(shape: Any, where: str) -> tuple[int, ...]:
     """``shape`` as a tuple of plain ints.
 
@@ -142,7 +115,7 @@ def check_shape(shape: Any, where: str) -> tuple[int, ...]:
     """
     if not isinstance(shape, Iterable) or isinstance(shape, (str, bytes)):
         raise TypeError(f"{where}: expected a shape, a tuple of integers, got {shape!r}")
-    return tuple(check_count(axis, f"{where}: axis {i} of the shape", 0) for i, axis in enumerate(shape))
+    return tuple(check_count(axis, f"{where}: axis {i} of the shape", minimum=0) for i, axis in enumerate(shape))
 
 
 def check_mask(mask: Any, shape: tuple[int, ...], highest: int, where: str) -> NDArray[np.int8]:

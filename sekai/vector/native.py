@@ -13,6 +13,7 @@ from sekai.batching import inputs, layout
 from sekai.batching.episodes import EndedBatch, MaskEpisodes
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import ELAPSED_STEPS, snapshot_columns
+from sekai.checks import check_count
 from sekai.errors import InvalidObservation
 from sekai.results import VecResetResult, VecStepResult
 from sekai.seeding import np_random
@@ -32,7 +33,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     - ``_reset_envs(indices, options)``: (re)initialise the sub-envs in ``indices``;
     - ``_observe()``: the batched observation of all sub-envs;
     - ``_step(actions)``: advance every sub-env;
-    - optionally ``_reset_infos(indices)``: info arrays for freshly reset sub-envs.
+    - optionally ``_reset_infos(indices)``: info arrays for freshly reset sub-envs, and ``_observe_rows(indices)``: the
+      observations of some sub-envs, where that costs less than observing all.
 
     The base class provides seeding (one ``numpy.random.Generator``, ``self.rng``, shared by all sub-envs), per-env
     options, same-step autoreset, freezing without autoreset, snapshots of everything returned, lazy per-env info
@@ -78,7 +80,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         max_episode_steps: int | None = None,
         autoreset_options: inputs.AutoresetOptions = None,
     ) -> None:
-        self.num_envs = inputs.check_count(num_envs, "num_envs")
+        self.num_envs = check_count(num_envs, "num_envs")
         for name, space in (("observation_space", observation_space), ("action_space", action_space)):
             if not isinstance(space, Space):
                 raise TypeError(f"{name}: expected a sekai Space, got {type(space).__name__}")
@@ -108,6 +110,16 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     @abstractmethod
     def _observe(self) -> Any:
         """The batched observation of all sub-envs; may be live state, which is copied."""
+
+    def _observe_rows(self, indices: NDArray[np.intp]) -> Any:
+        """The batch of observations of some sub-envs; terminal ones are asked for before autoreset.
+
+        The default takes them from ``_observe()``. Override it where a few cost less than all.
+
+        Args:
+            indices: intp (k,), the sub-envs.
+        """
+        return layout.take(self.__check_observations(self._observe(), self.num_envs), indices)
 
     @abstractmethod
     def _step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], InfoArrays]:
@@ -229,17 +241,17 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     def __observations(self) -> Any:
         """A snapshot of the batch of observations."""
-        return layout.own_batch(self.__check_observations(self._observe()))
+        return layout.own_batch(self.__check_observations(self._observe(), self.num_envs))
 
-    def __check_observations(self, batch: Any) -> Any:
-        """A batch in the dtypes of the space."""
-        return layout.as_batch(self.observation_space, self.num_envs, batch, self.__name_of_observe, InvalidObservation)
+    def __check_observations(self, batch: Any, count: int) -> Any:
+        """A batch of ``count`` observations in the dtypes of the space."""
+        return layout.as_batch(self.observation_space, count, batch, self.__name_of_observe, InvalidObservation)
 
     def __reset_ended(self, ended: NDArray[np.intp]) -> EndedBatch:
         """Autoreset: keep the terminal observations of the sub-envs that ended, then reset them."""
         if not ended.size:
             return self.__none_ended
-        final_observations = layout.take(self.__check_observations(self._observe()), ended)
+        final_observations = layout.own_batch(self.__check_observations(self._observe_rows(ended), ended.size))
         options = [inputs.autoreset_option(self.__autoreset_options, row) for row in ended.tolist()]
         return EndedBatch(self.observation_space, final_observations, self.__restart(ended, options))
 
@@ -261,7 +273,7 @@ class Clock:
     def __init__(self, num_envs: int, limit: int | None) -> None:
         """Start at 0; ``limit`` is the number of steps after which an episode is truncated, None for no limit."""
         self.elapsed = np.zeros(num_envs, dtype=np.int64)
-        self._limit = None if limit is None else inputs.check_count(limit, "max_episode_steps")
+        self._limit = None if limit is None else check_count(limit, "max_episode_steps")
 
     def restart(self, indices: NDArray[np.intp]) -> None:
         """New episodes of some sub-envs."""

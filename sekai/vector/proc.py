@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import inputs, layout
+from sekai.checks import check_count
+from sekai.cores import usable_cores
 from sekai.errors import SpaceMismatch, VecEnvWorkerError
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, InfoDict, ObsType, SeedType
@@ -97,7 +99,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         close_seconds = _check_seconds(close_timeout, "close_timeout")
         if close_seconds is None:
             raise TypeError("close_timeout: expected a number of seconds, got None")
-        workers = self.num_envs if num_workers is None else inputs.check_count(num_workers, "num_workers")
+        workers = self.num_envs if num_workers is None else check_count(num_workers, "num_workers")
         if shared_memory and not AVAILABLE:
             raise ValueError("shared_memory=True: this platform cannot hand shared memory to a starting process")
         options = inputs.check_autoreset_options(autoreset_options)
@@ -130,7 +132,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
 
         fewest, more = divmod(self.num_envs, num_workers)
         plans, start = [], 0
-        spare = _cores() - 1  # beside the parent's
+        spare = usable_cores() - 1  # beside the parent's
         variables = {name: os.environ.get(name, "1") for name in THREAD_VARIABLES}
         for worker in range(num_workers):
             stop = start + fewest + (worker < more)
@@ -344,13 +346,6 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         failures = self._stop()
         if failures:
             raise worker_error(failures)
-
-
-def _cores() -> int:
-    """The number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _dumps(value: Any) -> bytes:

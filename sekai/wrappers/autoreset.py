@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Generic
 
-from sekai.batching.episodes import ended_info, resets_itself
-from sekai.batching.infos import snapshot_info
-from sekai.batching.layout import copy_row
+from sekai.batching.episodes import RowEpisode
 from sekai.env import Wrapper
-from sekai.results import ResetResult, StepResult
-from sekai.types import ActType, InfoDict, ObsType
+from sekai.results import StepResult
+from sekai.types import ActType, ObsType
 
 
 class AutoReset(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, ActType]):
@@ -24,25 +22,25 @@ class AutoReset(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, Ac
     def step(self, action: ActType) -> StepResult[ObsType]:
         """Step the env, and reset it if its episode ended."""
         result = self.env.step(action)
-        if not result.done or resets_itself(result.info):
+        if not result.done:
             return result
-        final = self._snapshot(result)
-        return self._restarted(result, final, self.env.reset())
+        episode = self._episode()
+        if episode.end(result):
+            reset = self.env.reset()
+            episode.restart(reset.observation, reset.info)
+        return episode.outcome
 
     async def async_step(self, action: ActType) -> StepResult[ObsType]:
         """``step()``, through the env's ``async_step()`` and ``async_reset()``."""
         result = await self.env.async_step(action)
-        if not result.done or resets_itself(result.info):
+        if not result.done:
             return result
-        final = self._snapshot(result)
-        return self._restarted(result, final, await self.env.async_reset())
+        episode = self._episode()
+        if episode.end(result):
+            reset = await self.env.async_reset()
+            episode.restart(reset.observation, reset.info)
+        return episode.outcome
 
-    def _snapshot(self, result: StepResult[ObsType]) -> tuple[ObsType, InfoDict]:
-        return copy_row(self.env.observation_space, result.observation), snapshot_info(result.info)
-
-    def _restarted(
-        self, result: StepResult[ObsType], final: tuple[ObsType, InfoDict], reset: ResetResult[ObsType]
-    ) -> StepResult[ObsType]:
-        observation, step_info = final
-        info = ended_info(step_info, observation, snapshot_info(reset.info))
-        return StepResult(reset.observation, result.reward, result.terminated, result.truncated, info)
+    def _episode(self) -> RowEpisode:
+        """The rule that VecEnvs follow, for a batch of one."""
+        return RowEpisode(self.env.observation_space, 0, autoreset=True)

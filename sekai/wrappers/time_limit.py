@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Generic
 
-import numpy as np
-
 from sekai.batching.episodes import resets_itself
 from sekai.batching.infos import ELAPSED_STEPS
+from sekai.checks import check_count
 from sekai.env import Env, Wrapper
 from sekai.results import ResetResult, StepResult
 from sekai.types import ActType, ObsType, OptionsType, SeedType
@@ -28,17 +27,13 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, Ac
         elapsed_steps: Steps of the current episode so far.
 
     Raises:
-        ValueError: The limit is no integer of at least 1.
+        TypeError: The limit is no integer.
+        ValueError: It is below 1.
     """
 
     def __init__(self, env: Env[ObsType, ActType], max_episode_steps: int) -> None:
         super().__init__(env)
-        is_integer = isinstance(max_episode_steps, (int, np.integer)) and max_episode_steps is not True
-        if not is_integer or max_episode_steps < 1:
-            raise ValueError(
-                f"TimeLimit: expected max_episode_steps to be an integer of at least 1, got {max_episode_steps!r}"
-            )
-        self.max_episode_steps = int(max_episode_steps)
+        self.max_episode_steps = check_count(max_episode_steps, "TimeLimit: max_episode_steps")
         self.elapsed_steps = 0
 
     def step(self, action: ActType) -> StepResult[ObsType]:

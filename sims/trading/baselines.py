@@ -7,12 +7,14 @@ observations and actions as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.spaces import Box, Discrete
+
+_ConstantT = TypeVar("_ConstantT", bound="ConstantWeight")
 
 
 def takes_discrete_actions(vec: Any) -> bool:
@@ -46,43 +48,36 @@ def weights_to_actions(weights: NDArray[np.float64], discrete: bool) -> NDArray[
 
 
 @dataclass(frozen=True)
-class BuyAndHold:
-    """All in, always.
+class ConstantWeight:
+    """One and the same weight, always; a subclass says which.
 
     Attributes:
         discrete: Whether the env takes 0, 1, 2.
     """
 
     discrete: bool
+    weight: ClassVar[float]
 
     @classmethod
-    def for_env(cls, vec: Any) -> BuyAndHold:
+    def for_env(cls: type[_ConstantT], vec: Any) -> _ConstantT:
         """The policy for this VecEnv."""
         return cls(takes_discrete_actions(vec))
 
     def __call__(self, observations: NDArray[np.floating[Any]]) -> NDArray[Any]:
         """Actions for observations (N, lookback + 1)."""
-        return weights_to_actions(np.ones(len(observations)), self.discrete)
+        return weights_to_actions(np.full(len(observations), self.weight), self.discrete)
 
 
-@dataclass(frozen=True)
-class AlwaysFlat:
-    """All cash, always.
+class BuyAndHold(ConstantWeight):
+    """All in, always."""
 
-    Attributes:
-        discrete: Whether the env takes 0, 1, 2.
-    """
+    weight = 1.0
 
-    discrete: bool
 
-    @classmethod
-    def for_env(cls, vec: Any) -> AlwaysFlat:
-        """The policy for this VecEnv."""
-        return cls(takes_discrete_actions(vec))
+class AlwaysFlat(ConstantWeight):
+    """All cash, always."""
 
-    def __call__(self, observations: NDArray[np.floating[Any]]) -> NDArray[Any]:
-        """Actions for observations (N, lookback + 1)."""
-        return weights_to_actions(np.zeros(len(observations)), self.discrete)
+    weight = 0.0
 
 
 @dataclass(frozen=True)

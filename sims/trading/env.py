@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.checks import check_integer
 from sekai.errors import InvalidAction
 from sekai.spaces import Box, Discrete, Space
 from sekai.types import InfoArrays
@@ -123,6 +123,7 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
             autoreset_options=autoreset_options,
         )
         self._market = _make_market(history, params.execution)
+        self._none_frozen = np.zeros(self.num_envs, dtype=np.bool_)
         self._terms = Terms(params.transaction_cost, params.borrow_rate, params.reward == "log_growth")
         self._account = Account(
             bar=np.full(self.num_envs, params.lookback, dtype=np.int64),
@@ -196,22 +197,14 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
 
     def _read_start(self, index: int, option: dict[str, Any]) -> int:
         """The start that the options of one sub-env name."""
+        where = f"reset(options=...), sub-env {index}"
         unknown = [key for key in option if key != "start"]
         if unknown:
-            raise ValueError(f"reset(options=...): expected the key 'start', got {unknown[0]!r} (sub-env {index})")
-        start = option["start"]
+            raise ValueError(f"{where}: expected the key 'start', got {unknown[0]!r}")
+        bar = check_integer(option["start"], f"{where}: start")
         first, last = self.lookback, len(self._history) - 2
-        try:
-            if isinstance(start, bool):
-                raise TypeError
-            bar = operator.index(start)
-        except TypeError:
-            bar = -1
         if not first <= bar <= last:
-            raise ValueError(
-                f"reset(options={{'start': ...}}): expected an integer in [{first}, {last}], got {start!r} "
-                f"(sub-env {index})"
-            )
+            raise ValueError(f"{where}: start: expected an integer in [{first}, {last}], got {bar}")
         return bar
 
     def _reset_infos(self, indices: NDArray[np.intp]) -> InfoArrays:
@@ -225,8 +218,14 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         }
 
     def _observe(self) -> NDArray[np.float32]:
-        observations = np.empty((self.num_envs, self.lookback + 1), dtype=np.float32)
-        observe_trading(self._market.returns, self._account.bar, self._account.weight, observations)
+        return self._windows(self._account.bar, self._account.weight)
+
+    def _observe_rows(self, indices: NDArray[np.intp]) -> NDArray[np.float32]:
+        return self._windows(self._account.bar[indices], self._account.weight[indices])
+
+    def _windows(self, bar: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float32]:
+        observations = np.empty((len(bar), self.lookback + 1), dtype=np.float32)
+        observe_trading(self._market.returns, bar, weight, observations)
         return observations
 
     def _step(
@@ -234,8 +233,9 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], InfoArrays]:
         weights = self._read_weights(actions)
         outcome = Outcome.zeros(self.num_envs)
+        frozen = self._none_frozen if self.autoreset else self.frozen
         account = self._account
-        advance_trading(self._market, self._terms, account, weights, self.frozen, outcome)
+        advance_trading(self._market, self._terms, account, weights, frozen, outcome)
         infos = {
             "price": outcome.price,
             "wealth": account.wealth.copy(),

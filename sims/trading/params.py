@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import Any
 
+from sekai.checks import check_count
 from sims.checks import as_real
 from sims.data import PriceHistory
 
@@ -44,9 +44,9 @@ class TradingParams:
 
     def __post_init__(self) -> None:
         # The record is frozen for its users; here its fields are still being made.
-        object.__setattr__(self, "lookback", _positive_int("lookback", self.lookback))
+        object.__setattr__(self, "lookback", check_count(self.lookback, "lookback"))
         if self.episode_length is not None:
-            object.__setattr__(self, "episode_length", _positive_int("episode_length", self.episode_length))
+            object.__setattr__(self, "episode_length", check_count(self.episode_length, "episode_length"))
         object.__setattr__(self, "transaction_cost", _fraction("transaction_cost", self.transaction_cost))
         object.__setattr__(self, "borrow_rate", _fraction("borrow_rate", self.borrow_rate))
         for name, choices in _CHOICES.items():
@@ -81,18 +81,6 @@ def choose_execution(execution: str | None, history: PriceHistory) -> str:
     if isinstance(execution, str) and execution == "open" and history.open is None:
         raise ValueError("execution='open': expected prices with a column 'open', got closes alone")
     return execution
-
-
-def _positive_int(name: str, value: Any) -> int:
-    if isinstance(value, bool):
-        raise TypeError(f"{name}: expected an integer, got the bool {value!r}")
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: expected an integer, got {type(value).__name__}") from None
-    if number < 1:
-        raise ValueError(f"{name}: expected at least 1, got {number}")
-    return number
 
 
 def _fraction(name: str, value: Any) -> float:

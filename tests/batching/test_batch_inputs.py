@@ -15,7 +15,6 @@ from sekai.batching.inputs import (
     autoreset_option,
     check_actions,
     check_autoreset_options,
-    check_count,
     hold_actions,
     merge_seeds,
     spread_options,
@@ -335,27 +334,6 @@ def test_values_of_another_number_are_refused(values):
     message = f"set_attr('k'): expected 2 values (num_envs), got a list of {len(values)}"
     with pytest.raises(ValueError, match=re.escape(message)):
         spread_values("k", values, 2)
-
-
-# -- counts ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3), np.array(3)])
-def test_a_count_is_a_plain_int(value):
-    count = check_count(value, "num_envs")
-    assert count == 3 and type(count) is int
-
-
-@pytest.mark.parametrize("value", [True, np.True_, 3.0, "3", None, [3], np.array([3])])
-def test_a_count_that_is_no_integer_is_refused(value):
-    with pytest.raises(TypeError, match="num_workers: expected an integer, got"):
-        check_count(value, "num_workers")
-
-
-@pytest.mark.parametrize("value", [0, -1, np.int64(-5)])
-def test_a_count_below_one_is_refused(value):
-    with pytest.raises(ValueError, match=f"num_envs: expected at least 1, got {value}"):
-        check_count(value, "num_envs")
 
 
 # -- actions -----------------------------------------------------------------------------------------------

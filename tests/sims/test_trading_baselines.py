@@ -51,6 +51,12 @@ def test_constant_policies(policy, weight):
     assert policy.for_env(Recording(Box(-1, 1, (1,))))(observations).tolist() == [[weight]] * 3
 
 
+def test_constant_policies_differ_by_their_class():
+    assert BuyAndHold(True) == BuyAndHold(True) != BuyAndHold(False)
+    assert BuyAndHold(True) != AlwaysFlat(True)
+    assert repr(AlwaysFlat.for_env(Recording(Discrete(3)))) == "AlwaysFlat(discrete=True)"
+
+
 def test_buy_and_hold_trades_once():
     env = make_env(autoreset=False)
     policy = BuyAndHold.for_env(env)

@@ -390,14 +390,23 @@ def test_a_time_limit_on_top():
     assert results[-1].infos[0]["elapsed_steps"] == 3
 
 
-@pytest.mark.parametrize("start", [3, 59, -1, 4.0, True, None, "4", np.nan])
-def test_a_bad_start_is_refused_before_anything_changes(start):
+@pytest.mark.parametrize(
+    ("start", "error", "text"),
+    [
+        *((start, ValueError, f"expected an integer in [4, 58], got {start}") for start in (3, 59, -1)),
+        (4.0, TypeError, "expected an integer, got float"),
+        (np.nan, TypeError, "expected an integer, got float"),
+        (True, TypeError, "expected an integer, got the bool True"),
+        (None, TypeError, "expected an integer, got NoneType"),
+        ("4", TypeError, "expected an integer, got str"),
+    ],
+)
+def test_a_bad_start_is_refused_before_anything_changes(start, error, text):
     env = make_env(3)
     env.reset(seed=0)
     env.step([2, 2, 2])
     bar, wealth, state = env.bar, env.wealth, env.rng.bit_generator.state
-    text = f"reset(options={{'start': ...}}): expected an integer in [4, 58], got {start!r} (sub-env 1)"
-    with pytest.raises(ValueError, match=re.escape(text)):
+    with pytest.raises(error, match=re.escape(f"reset(options=...), sub-env 1: start: {text}")):
         env.reset(options=[{"start": 9}, {"start": start}, None])
     np.testing.assert_array_equal(env.bar, bar)
     np.testing.assert_array_equal(env.wealth, wealth)
@@ -407,13 +416,13 @@ def test_a_bad_start_is_refused_before_anything_changes(start):
 @pytest.mark.parametrize("option", [{"begin": 4}, {"start": 4, "stop": 9}])
 def test_an_unknown_option_is_refused(option):
     unknown = [key for key in option if key != "start"][0]
-    text = f"reset(options=...): expected the key 'start', got {unknown!r} (sub-env 2)"
+    text = f"reset(options=...), sub-env 2: expected the key 'start', got {unknown!r}"
     with pytest.raises(ValueError, match=re.escape(text)):
         make_env(3).reset(options=[None, None, option])
 
 
-def test_a_bool_is_no_start():
-    with pytest.raises(ValueError, match=r"expected an integer in \[1, 58\], got True \(sub-env 0\)"):
+def test_true_is_no_start_even_where_1_is():
+    with pytest.raises(TypeError, match=r"sub-env 0: start: expected an integer, got the bool True"):
         make_env(1, lookback=1).reset(options={"start": True})
 
 
@@ -572,3 +581,13 @@ def test_bundled_histories_by_name():
     assert TradingVecEnv(1, prices="sp500").closes.tolist() == TradingVecEnv(1).closes.tolist()
     with pytest.raises(FileNotFoundError, match="prices: cannot read 'dax'.*bundled"):
         TradingVecEnv(1, prices="dax")
+
+
+def test_who_is_frozen_is_not_asked_for_under_autoreset(monkeypatch):
+    asked = []
+    monkeypatch.setattr(TradingVecEnv, "frozen", property(lambda env: asked.append(env.autoreset) or np.zeros(2, bool)))
+    for autoreset in (True, False):
+        env = make_env(2, autoreset=autoreset)
+        env.reset(seed=0)
+        env.step([2, 2])
+    assert asked == [False]

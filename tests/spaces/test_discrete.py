@@ -15,12 +15,12 @@ def test_attributes():
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"n": 0}, ValueError, r"Discrete n: expected an integer of at least 1, got 0"),
-        ({"n": -3}, ValueError, r"Discrete n: expected an integer of at least 1, got -3"),
-        ({"n": 2.0}, TypeError, r"Discrete n: expected an integer, got 2.0 of type float"),
-        ({"n": True}, TypeError, r"Discrete n: expected an integer, got True of type bool"),
+        ({"n": 0}, ValueError, r"Discrete n: expected at least 1, got 0"),
+        ({"n": -3}, ValueError, r"Discrete n: expected at least 1, got -3"),
+        ({"n": 2.0}, TypeError, r"Discrete n: expected an integer, got float"),
+        ({"n": True}, TypeError, r"Discrete n: expected an integer, got the bool True"),
         ({"n": [2]}, TypeError, r"Discrete n: expected an integer"),
-        ({"n": 2, "start": 0.5}, TypeError, r"Discrete start: expected an integer, got 0.5"),
+        ({"n": 2, "start": 0.5}, TypeError, r"Discrete start: expected an integer, got float"),
         ({"n": 3, "start": 2**63 - 2}, ValueError, r"Discrete: expected elements that fit int64"),
         ({"n": 3, "start": -(2**63) - 1}, ValueError, r"Discrete: expected elements that fit int64"),
     ],

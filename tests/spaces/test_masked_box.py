@@ -46,8 +46,8 @@ def test_bounds_are_read_only():
 @pytest.mark.parametrize(
     ("changes", "error", "text"),
     [
-        ({"max_size": 0}, ValueError, r"MaskedBox max_size: expected an integer of at least 1, got 0"),
-        ({"max_size": 2.0}, TypeError, r"MaskedBox max_size: expected an integer, got 2.0"),
+        ({"max_size": 0}, ValueError, r"MaskedBox max_size: expected at least 1, got 0"),
+        ({"max_size": 2.0}, TypeError, r"MaskedBox max_size: expected an integer, got float"),
         ({"low": 6.0}, ValueError, r"MaskedBox: expected low <= high everywhere, got 6.0 > 5.0"),
         ({"low": np.nan}, ValueError, r"MaskedBox low: expected numbers, got NaN"),
         ({"low": np.zeros(3)}, ValueError, r"MaskedBox low: expected a number or shape \(2,\), got shape \(3,\)"),

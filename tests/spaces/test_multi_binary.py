@@ -24,11 +24,11 @@ def test_shape(n, shape, kept):
 @pytest.mark.parametrize(
     ("n", "error", "text"),
     [
-        (0, ValueError, r"MultiBinary n: expected an integer of at least 1, got 0"),
+        (0, ValueError, r"MultiBinary n: expected at least 1, got 0"),
         ((2, 0), ValueError, r"MultiBinary n: expected every axis to be at least 1, got \(2, 0\)"),
         ((2, -1), ValueError, r"MultiBinary n: axis 1 of the shape"),
-        (2.0, TypeError, r"MultiBinary n: expected an integer, got 2.0"),
-        ((2.0,), TypeError, r"axis 0 of the shape: expected an integer, got 2.0"),
+        (2.0, TypeError, r"MultiBinary n: expected an integer, got float"),
+        ((2.0,), TypeError, r"axis 0 of the shape: expected an integer, got float"),
         ("3", TypeError, r"MultiBinary n"),
     ],
 )

@@ -29,8 +29,8 @@ class Word(Space[str]):
     ("feature", "arguments", "error", "text"),
     [
         (3, {}, TypeError, r"Sequence feature_space: expected a space, got int"),
-        (BOX, {"max_length": -1}, ValueError, r"Sequence max_length: expected an integer of at least 0, got -1"),
-        (BOX, {"max_length": 2.0}, TypeError, r"Sequence max_length: expected an integer, got 2.0"),
+        (BOX, {"max_length": -1}, ValueError, r"Sequence max_length: expected at least 0, got -1"),
+        (BOX, {"max_length": 2.0}, TypeError, r"Sequence max_length: expected an integer, got float"),
         (Sequence(BOX), {"stack": True}, ValueError, r"stack=True\): Sequence.* has elements of many lengths"),
         (Dict(a=Sequence(BOX)), {"stack": True}, ValueError, r"has elements of many lengths"),
         (Tuple(()), {"stack": True}, ValueError, r"Tuple\(\(\)\) has no arrays to stack"),

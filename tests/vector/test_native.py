@@ -393,6 +393,34 @@ def test_nested_observations():
     assert result.infos[0]["final_observation"]["c"].tolist() == [1.0]
 
 
+def test_terminal_observations_may_be_asked_for_by_row():
+    asked = []
+
+    class Rows(NCount):
+        def _observe_rows(self, indices):
+            asked.append(indices.tolist())
+            return self.c[indices, None]
+
+    by_row, all_rows = Rows([1, 3, 1]), NCount([1, 3, 1])
+    by_row.reset(), all_rows.reset()
+    for _ in range(6):
+        got, expected = by_row.step([0] * 3), all_rows.step([0] * 3)
+        assert got.infos == expected.infos and got.observations.tolist() == expected.observations.tolist()
+    assert asked[:3] == [[0, 2], [0, 2], [0, 1, 2]]
+    assert got.infos.final("final_observation").base is None  # nothing live
+
+
+def test_a_wrong_number_of_rows_is_named():
+    class Rows(NCount):
+        def _observe_rows(self, indices):
+            return self.c[:, None]
+
+    vec = Rows([1, 3, 1])
+    vec.reset()
+    with pytest.raises(InvalidObservation, match=r"expected shape \(2, 1\), got shape \(3, 1\)"):
+        vec.step([0] * 3)
+
+
 def test_a_failed_reset_needs_another():
     class Picky(NCount):
         def _reset_envs(self, indices, options):

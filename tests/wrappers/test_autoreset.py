@@ -7,6 +7,7 @@ from script_env import ScriptEnv, ends_after
 from sekai.errors import InvalidObservation
 from sekai.results import ResetResult, StepResult
 from sekai.spaces import Box, Dict, Discrete
+from sekai.vector import SyncVecEnv
 from sekai.wrappers import AutoReset
 
 
@@ -129,3 +130,52 @@ def test_a_final_observation_of_the_wrong_shape_is_refused(drive):
     drive.reset(env)
     with pytest.raises(InvalidObservation, match=r"\(1,\).*\(2,\)"):
         drive.step(env)
+
+
+def test_the_flags_of_a_step_that_ends_an_episode_are_bools(drive):
+    """As a VecEnv gives them, whatever the env says."""
+    env = AutoReset(ScriptEnv([([1.0], 0.0, np.int64(1), 0, {})]))
+    drive.reset(env)
+    result = drive.step(env)
+    assert result.terminated is True and result.truncated is False
+
+
+def test_the_reward_is_a_copy_taken_before_the_reset(drive):
+    reward = np.array(3.0)
+
+    class Paid(ScriptEnv):
+        def reset(self, *, seed=None, options=None):
+            reward[()] = 0.0
+            return super().reset(seed=seed, options=options)
+
+        def step(self, action):
+            reward[()] = 3.0
+            return super().step(action)
+
+    env = AutoReset(Paid(ends_after(1, reward=reward)))
+    drive.reset(env)
+    assert drive.step(env).reward == 3.0 and reward == 0.0
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ends_after(2),
+        [([1.0], np.float32(2.0), np.int64(1), np.bool_(False), {"a": [1]})],
+        [([1.0], 0.5, False, 1, {"final_info": "mine"})],
+    ],
+)
+def test_it_does_what_a_vec_env_does(drive, script):
+    env = AutoReset(ScriptEnv(script, first_info={"new": 1}))
+    with SyncVecEnv([lambda: ScriptEnv(script, first_info={"new": 1})]) as vec:
+        drive.reset(env)
+        vec.reset()
+        for _ in range(5):
+            one, all_ = drive.step(env), vec.step([0])
+            assert one.observation.tolist() == all_.observations[0].tolist()
+            assert (one.reward, one.terminated, one.truncated) == (
+                all_.rewards[0],
+                all_.terminated[0],
+                all_.truncated[0],
+            )
+            assert one.info == all_.infos[0]

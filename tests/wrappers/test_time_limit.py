@@ -72,11 +72,18 @@ def test_inside_autoreset_the_final_info_has_the_count(drive):
     assert results[1].info["final_info"] == {"elapsed_steps": 2} and results[1].info["elapsed_steps"] == 2
 
 
-@pytest.mark.parametrize("limit", [0, -1, 1.0, True, None, "3"])
-def test_the_limit_is_an_integer_of_at_least_1(limit):
-    with pytest.raises(ValueError, match="expected max_episode_steps to be an integer of at least 1, got"):
+@pytest.mark.parametrize("limit", [0, -1, np.int64(-3)])
+def test_the_limit_is_at_least_1(limit):
+    with pytest.raises(ValueError, match=f"^TimeLimit: max_episode_steps: expected at least 1, got {limit}$"):
+        TimeLimit(ScriptEnv(ends_after(1)), limit)
+
+
+@pytest.mark.parametrize("limit", [1.0, True, np.True_, None, "3"])
+def test_the_limit_is_an_integer(limit):
+    with pytest.raises(TypeError, match="^TimeLimit: max_episode_steps: expected an integer, got "):
         TimeLimit(ScriptEnv(ends_after(1)), limit)
 
 
 def test_numpy_integers_are_limits():
-    assert TimeLimit(ScriptEnv(ends_after(1)), np.int64(4)).max_episode_steps == 4
+    limit = TimeLimit(ScriptEnv(ends_after(1)), np.int64(4)).max_episode_steps
+    assert limit == 4 and type(limit) is int

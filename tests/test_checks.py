@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sekai.checks import check_count, check_integer
+
+
+@pytest.mark.parametrize("check", [check_count, check_integer])
+@pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3), np.array(3)])
+def test_an_integer_becomes_a_plain_int(check, value):
+    checked = check(value, "num_envs")
+    assert checked == 3 and type(checked) is int
+
+
+@pytest.mark.parametrize("check", [check_count, check_integer])
+@pytest.mark.parametrize("value", [True, np.True_, 3.0, "3", None, [3], np.array([3])])
+def test_what_is_no_integer_is_refused(check, value):
+    with pytest.raises(TypeError, match="^num_workers: expected an integer, got "):
+        check(value, "num_workers")
+
+
+def test_the_message_asks_for_what_the_caller_says():
+    with pytest.raises(TypeError, match="^seed: expected an integer or None, got str$"):
+        check_integer("3", "seed", "an integer or None")
+    with pytest.raises(TypeError, match="^seed: expected an integer or None, got the bool True$"):
+        check_integer(True, "seed", "an integer or None")
+
+
+def test_an_integer_may_be_negative_and_of_any_size():
+    assert check_integer(-(2**70), "start") == -(2**70)
+
+
+@pytest.mark.parametrize(("value", "minimum"), [(0, 1), (-1, 1), (np.int64(-5), 0), (1, 2)])
+def test_a_count_below_the_minimum_is_refused(value, minimum):
+    with pytest.raises(ValueError, match=f"^num_envs: expected at least {minimum}, got {value}$"):
+        check_count(value, "num_envs", minimum)
+
+
+def test_the_minimum_is_a_count_and_is_1_by_default():
+    assert (check_count(0, "n", minimum=0), check_count(2, "n", minimum=2), check_count(1, "n")) == (0, 2, 1)
+    with pytest.raises(ValueError, match="n: expected at least 1, got 0"):
+        check_count(0, "n")
