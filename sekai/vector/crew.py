@@ -8,13 +8,13 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from sekai.errors import VecEnvWorkerError
-from sekai.vector.line import Line
+from sekai.errors import VecEnvClosed, VecEnvWorkerError
+from sekai.vector.line import HungUp, Line
 from sekai.vector.member import Ears, Member
-from sekai.vector.worker import CLOSE, NO_MAIN_GUARD, ONE_THREAD_MARK, Failure, Plan, run_worker
+from sekai.vector.worker import CLOSE, FAILED, NO_MAIN_GUARD, ONE_THREAD_MARK, Failure, Plan, run_worker
 
 #: What is 1 for a worker, unless the user has set it, so that its libraries use one thread.
 THREAD_VARIABLES = (
@@ -37,6 +37,7 @@ class Crew:
         plans: What each worker is started with.
         context: The start method.
         daemon: Whether they are daemonic.
+        close_timeout: Seconds they have to close their sub-envs if not all can be started.
 
     Attributes:
         slices: The rows of each worker.
@@ -44,7 +45,7 @@ class Crew:
         lock: Held while a call goes on.
     """
 
-    def __init__(self, plans: Sequence[Plan], context: str, daemon: bool) -> None:
+    def __init__(self, plans: Sequence[Plan], context: str, daemon: bool, close_timeout: float) -> None:
         """Start the workers; nothing is left of them if one cannot be started."""
         _refuse_bootstrapping()
         starts = [plan.start for plan in plans]
@@ -52,6 +53,9 @@ class Crew:
         self.slices = [slice(start, start + size) for start, size in zip(starts, self.sizes, strict=True)]
         self.lock = threading.Lock()
         self._closing_failures: list[Failure] = []
+        self._stopped = False
+        self._holder = 0  # the thread that holds the lock
+        self._creator = os.getpid()
         self.members: list[Member] = []
         self._owed = 0  # replies under way from workers that live
         self._ears = Ears(all(plan.spin for plan in plans))
@@ -61,11 +65,11 @@ class Crew:
         if context == "forkserver":
             _preload(ctx)
         try:
-            with _one_thread_each():
+            with _one_thread_each(), _interrupts_blocked():
                 for rank, (plan, rows) in enumerate(zip(plans, self.slices, strict=True)):
                     self._start(ctx, rank, plan, rows, daemon)
         except BaseException:
-            self.stop(0.0)
+            self.stop(close_timeout)
             raise
 
     def _start(self, ctx: Any, rank: int, plan: Plan, rows: slice, daemon: bool) -> None:
@@ -80,7 +84,7 @@ class Crew:
             raise
         finally:
             theirs.close()
-        member = Member(rank, rows, process, Line(mine))
+        member = Member(rank, rows, process, Line(mine, blocking=False))
         self.members.append(member)
         self._ears.listen_to(member)
         member.owed = 1  # the first reply comes unasked
@@ -105,6 +109,16 @@ class Crew:
         self._wait(timeout)
         return self._read()
 
+    def first_replies(self) -> list[Any]:
+        """What each worker says unasked, or the first failure, without waiting for those that still build."""
+        while self._owed and not any(member.reply[:1] == FAILED or member.death for member in self.members):
+            self._take(None)
+        failures: list[Failure] = []
+        replies = [member.read(failures) for member in self.members if not (member.owed and member.death is None)]
+        if failures:
+            raise worker_error(failures)
+        return replies
+
     async def async_exchange(self, commands: Sequence[bytes], timeout: float | None = None) -> list[Any]:
         """As ``exchange``, with the event loop free meanwhile."""
         self._send(commands)
@@ -117,13 +131,21 @@ class Crew:
         Raises:
             VecEnvWorkerError: A worker takes too long.
         """
+        self._begin()
         if self._owed:
             self._wait(timeout)
 
     async def async_settle(self, timeout: float | None = None) -> None:
         """As ``settle``, with the event loop free meanwhile."""
+        self._begin()
         if self._owed:
             await self._async_wait(timeout)
+
+    def _begin(self) -> None:
+        """A call begins, under the lock."""
+        if os.getpid() != self._creator:
+            raise RuntimeError(f"ProcVecEnv: made in process {self._creator}, it cannot be used in {os.getpid()}")
+        self._holder = threading.get_ident()
 
     def _send(self, commands: Sequence[bytes]) -> None:
         deaths = [member.death for member in self.members if member.death is not None]
@@ -136,10 +158,22 @@ class Crew:
     def _tell(self, member: Member, command: bytes) -> None:
         member.owed += 1
         self._owed += 1
-        try:
+        with self._whole(member):
             member.line.send(command)
-        except OSError:
+            if member.line.unsent:
+                self._ears.mind_unsent(member)
+
+    @contextmanager
+    def _whole(self, member: Member) -> Iterator[None]:
+        """Bury a worker whose line has broken, or has been left in the middle of a message."""
+        try:
+            yield
+        except HungUp:
             self._bury(member)
+        except BaseException:  # of a signal handler: nobody knows what has been sent or read
+            member.process.kill()
+            self._bury(member)
+            raise
 
     def _read(self) -> list[Any]:
         failures: list[Failure] = []
@@ -153,42 +187,50 @@ class Crew:
     def _wait(self, timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._owed:
-            self._take(None if deadline is None else self._remaining(deadline, timeout))
+            self._take(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            self._check_time(deadline, timeout)
 
     async def _async_wait(self, timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._owed:
-            remaining = None if deadline is None else self._remaining(deadline, timeout)
-            await self._ears.something(remaining)
+            await self._ears.something(None if deadline is None else max(0.0, deadline - time.monotonic()))
             self._take(0.0)
+            self._check_time(deadline, timeout)
 
-    def _remaining(self, deadline: float, timeout: float | None) -> float:
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
+    def _check_time(self, deadline: float | None, timeout: float | None) -> None:
+        if deadline is not None and self._owed and time.monotonic() >= deadline:
             raise self._too_slow(timeout)
-        return remaining
 
     def _take(self, timeout: float | None) -> None:
         """Receive what has come, waiting for something to come at first."""
-        come = self._ears.wait(timeout)
+        try:
+            come = [] if self._stopped else self._ears.wait(timeout)
+        except (OSError, ValueError):  # the descriptors went while it waited
+            if not self._stopped:
+                raise
+        if self._stopped:
+            raise VecEnvClosed("ProcVecEnv: closed while a call was going on")
         with _Uninterrupted():
             for member, ended in come:
                 if member.death is None:
-                    self._receive(member, ended)
+                    with self._whole(member):
+                        self._receive(member, ended)
 
     def _receive(self, member: Member, ended: bool) -> None:
-        """Take the reply that has come; of a worker that has ended, the last one may be there or not."""
-        try:
-            if ended and not member.line.has_message():
-                self._bury(member)
-                return
-            member.reply = member.line.receive()
+        """Take the replies that have come; of a worker that has ended, the last one may be there or not."""
+        if member.line.unsent:
+            member.line.flush()
+            if not member.line.unsent:
+                self._ears.mind_unsent(member)
+        reply = member.line.receive()
+        if reply is None and ended:
+            raise HungUp
+        while reply is not None:
+            member.reply = reply
             member.owed -= 1
             self._owed -= 1
-            if member.line.pending:  # it came with the one before, so that nothing more will be heard of it
-                self._receive(member, ended=False)
-        except (EOFError, OSError):
-            self._bury(member)
+            # Another may have come with it, of which nothing more would be heard.
+            reply = member.line.receive() if member.owed else None
 
     def _bury(self, member: Member) -> None:
         """A worker has died: say so from now on, and listen no more."""
@@ -223,29 +265,36 @@ class Crew:
             What went wrong in closing sub-envs.
         """
         deadline = time.monotonic() + timeout
-        # A call that goes on in another thread has the lines; it gives them up when its workers die.
-        free = self.lock.acquire(timeout=max(0.0, timeout))
-        if free:
-            self._ask_to_close(deadline)
-        self._end_processes(deadline if free else time.monotonic())
-        free = free or self.lock.acquire(timeout=_PATIENCE)
-        for member in self.members:
-            member.line.close()
-            if not member.process.is_alive():
-                member.process.close()
-        self._ears.close()
-        if free:
-            self.lock.release()
+        # A call that goes on in another thread gives the lines up when its workers die. One that this thread itself has
+        # interrupted, to close, cannot go on.
+        free = self.lock.acquire(blocking=False)
+        mine = free or self._holder == threading.get_ident()
+        if not mine:
+            free = mine = self.lock.acquire(timeout=timeout)
+        try:
+            if mine:
+                self._ask_to_close(deadline)
+        except BaseException:
+            deadline = time.monotonic()
+            raise
+        finally:
+            self._stopped = True
+            self._end_processes(deadline if mine else time.monotonic())
+            if not mine:
+                free = self.lock.acquire(timeout=_PATIENCE)
+            for member in self.members:
+                member.hang_up()
+            self._ears.close()
+            if free:
+                self.lock.release()
         return self._closing_failures
 
     def _ask_to_close(self, deadline: float) -> None:
         for member in self.members:
             if member.death is None:
                 self._tell(member, CLOSE)
-        try:
+        with suppress(VecEnvWorkerError):  # those that take longer are ended by force
             self._wait(max(0.0, deadline - time.monotonic()))
-        except VecEnvWorkerError:  # those that take longer are ended by force
-            pass
         for member in self.members:
             if not member.owed:
                 member.read(self._closing_failures)
@@ -296,16 +345,34 @@ def _preload(ctx: Any) -> None:
         ctx.set_forkserver_preload(["__main__", "sekai.vector.preload"])
 
 
+#: Held while the environment is another than the user's.
+_environment = threading.Lock()
+
+
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
     """An environment in which the libraries of a starting process use one thread, unless the user has set them."""
-    added = [name for name in THREAD_VARIABLES if name not in os.environ]
-    os.environ.update(dict.fromkeys(added, "1"), **{ONE_THREAD_MARK: " ".join(added)})
+    with _environment:
+        added = [name for name in THREAD_VARIABLES if name not in os.environ]
+        os.environ.update(dict.fromkeys(added, "1"), **{ONE_THREAD_MARK: " ".join(added)})
+        try:
+            yield
+        finally:
+            for name in (*added, ONE_THREAD_MARK):
+                os.environ.pop(name, None)
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Keep Ctrl-C from a process that is being started until it has said what it does about it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        for name in (*added, ONE_THREAD_MARK):
-            os.environ.pop(name, None)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Uninterrupted:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from sekai.errors import AsyncCallPending
 
 
 class CallGuard:
-    """Refuses a call while an earlier one, from this thread or another, still runs.
+    """Refuses a call while an earlier one, from this thread or another, still runs: ``with guard("step()"): ...``.
 
     Args:
         owner: What the error message calls the owner of the calls.
@@ -22,13 +20,13 @@ class CallGuard:
         self._lock = threading.Lock() if lock is None else lock
         self._pending = ""
 
-    @contextmanager
-    def __call__(self, call: str) -> Iterator[None]:
-        """Run ``call``; AsyncCallPending if another one runs."""
-        if not self._lock.acquire(blocking=False):
+    def __call__(self, call: str) -> threading.Lock:
+        """The lock to run ``call`` under; AsyncCallPending if another call runs.
+
+        The lock itself is the context manager, since in one written in Python Ctrl-C could come between taking the lock
+        and the promise to give it back. Two calls that come at the very same time run one after the other.
+        """
+        if self._lock.locked():
             raise AsyncCallPending(f"{self._owner}.{call}: an earlier {self._pending} is still running; await it first")
         self._pending = call
-        try:
-            yield
-        finally:
-            self._lock.release()
+        return self._lock

@@ -19,7 +19,11 @@ DESCRIPTORS = os.name == "posix"
 SPIN = 100e-6
 
 _HEADER = 8
-_CHUNK = 1 << 16
+_CHUNK = 1 << 20
+
+
+class HungUp(Exception):
+    """The other side of a line is gone. An exception of its own, since user code may raise EOFError or OSError."""
 
 
 class Line:
@@ -30,64 +34,104 @@ class Line:
 
     Args:
         connection: The end of a ``multiprocessing.Pipe()``; the line closes it.
+        blocking: Whether ``send()`` waits until all is sent, and ``receive()`` for a whole message. If not, they do
+            what can be done at once, and what is unsent is sent by ``flush()``.
         spin: Whether ``receive()`` spins before it sleeps.
 
     Attributes:
         connection: The same.
-        fd: Its file descriptor.
-        pending: What has been read beyond the last message.
+        unsent: Whether part of a message is still to be sent.
     """
 
-    def __init__(self, connection: Connection, spin: bool = False) -> None:
+    def __init__(self, connection: Connection, *, blocking: bool = True, spin: bool = False) -> None:
         self.connection = connection
-        self.pending = b""
-        self.fd = connection.fileno()
+        self.unsent = False
+        self._fd = connection.fileno()
+        self._blocking = blocking
+        self._out: Any = b""
+        self._in: list[bytes] = []
+        self._size = 0  # of what has been read
         self._poll: Any = None
-        if spin and DESCRIPTORS:
+        if DESCRIPTORS and not blocking:
+            os.set_blocking(self._fd, False)
+        if DESCRIPTORS and spin:
             self._poll = select.poll()
-            self._poll.register(self.fd, select.POLLIN)
+            self._poll.register(self._fd, select.POLLIN)
 
     def send(self, message: bytes) -> None:
-        """Send a message; OSError when the other side is gone."""
+        """Send a message; HungUp when the other side is gone."""
         if not DESCRIPTORS:
-            self.connection.send_bytes(message)
+            try:
+                self.connection.send_bytes(message)
+            except OSError as error:
+                raise HungUp from error
             return
         framed = len(message).to_bytes(_HEADER, "little") + message
-        sent = os.write(self.fd, framed)
-        while sent < len(framed):
-            sent += os.write(self.fd, memoryview(framed)[sent:])
+        self._out = memoryview(bytes(self._out) + framed if self.unsent else framed)
+        self.flush()
 
-    def receive(self) -> bytes:
-        """Wait for a message; EOFError when the other side is gone."""
+    def flush(self) -> None:
+        """Send what is unsent, as far as that can be done at once."""
+        try:
+            while self._out:
+                self._out = self._out[os.write(self._fd, self._out) :]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise HungUp from error
+        self.unsent = len(self._out) > 0
+
+    def receive(self) -> bytes | None:
+        """The next message; None if there is no whole one and the line is not blocking.
+
+        Raises:
+            HungUp: The other side is gone.
+        """
         if not DESCRIPTORS:
-            return self.connection.recv_bytes()
-        if self._poll is not None and not self.pending:
+            return self._receive_framed()
+        if self._poll is not None and not self._in:
             end_of_spin = time.perf_counter() + SPIN
             while not self._poll.poll(0) and time.perf_counter() < end_of_spin:
                 pass
-        buffer = self.pending or self._read()
-        while len(buffer) < _HEADER:
-            buffer += self._read()
-        end = _HEADER + int.from_bytes(buffer[:_HEADER], "little")
-        if len(buffer) < end:
-            parts, size = [buffer], len(buffer)
-            while size < end:
-                parts.append(self._read())
-                size += len(parts[-1])
-            buffer = b"".join(parts)
-        self.pending = buffer[end:]
-        return buffer[_HEADER:end]
+        message = self._take()
+        while message is None:
+            try:
+                data = os.read(self._fd, _CHUNK)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                raise HungUp from error
+            if not data:
+                raise HungUp
+            self._in.append(data)
+            self._size += len(data)
+            message = self._take()
+            if not self._blocking:
+                break
+        return message
 
-    def has_message(self) -> bool:
-        """Whether there is something to receive without waiting, be it that the other side is gone."""
-        return bool(self.pending) or self.connection.poll()
+    def _take(self) -> bytes | None:
+        """A whole message of what has been read."""
+        if self._size < _HEADER:
+            return None
+        if len(self._in[0]) < _HEADER:
+            self._in = [b"".join(self._in)]
+        end = _HEADER + int.from_bytes(self._in[0][:_HEADER], "little")
+        if self._size < end:
+            return None
+        read = self._in[0] if len(self._in) == 1 else b"".join(self._in)
+        rest = read[end:]
+        self._in, self._size = [rest] if rest else [], len(rest)
+        return read[_HEADER:end]
+
+    def _receive_framed(self) -> bytes | None:
+        try:
+            if not self._blocking and not self.connection.poll():
+                return None
+            return self.connection.recv_bytes()
+        except (EOFError, OSError) as error:
+            raise HungUp from error
 
     def close(self) -> None:
         """Hang up; closing again does nothing."""
         self.connection.close()
-
-    def _read(self) -> bytes:
-        data = os.read(self.fd, _CHUNK)
-        if not data:
-            raise EOFError
-        return data

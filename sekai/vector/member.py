@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import selectors
 import time
@@ -12,6 +13,7 @@ from sekai.vector.line import Line
 from sekai.vector.worker import DONE, FAILED, Failure
 
 if TYPE_CHECKING:
+    import asyncio
     from multiprocessing.process import BaseProcess
 
 
@@ -25,8 +27,14 @@ class Member:
         self.process = process
         self.line = end
         self.owed = 0  # replies under way
-        self.reply = b""  # the last one
+        self.reply = DONE  # the last one
         self.death: Failure | None = None
+        self.pidfd = _open_pid(process.pid)
+
+    @property
+    def sentinel(self) -> Any:
+        """What can be waited for to hear of the worker's end."""
+        return self.process.sentinel if self.pidfd is None else self.pidfd
 
     def describe(self) -> str:
         """Which worker it is, and which sub-envs it runs."""
@@ -39,40 +47,67 @@ class Member:
         if self.death is not None and self.owed:
             failures.append(self.death)
             return None
-        if self.reply == DONE:
+        reply, self.reply = self.reply, DONE  # which frees a large one
+        if reply == DONE:
             return None
         try:
-            said = pickle.loads(self.reply[1:])
+            said = pickle.loads(reply[1:])
         except Exception as error:
             message = f"its reply cannot be unpickled: {error}"
             failures.append(Failure(self.rows.start, type(error).__name__, message))
             return None
-        if self.reply[:1] == FAILED:
+        if reply[:1] == FAILED:
             failures += said
             return None
         return said
 
+    def hang_up(self) -> None:
+        """Release the line, and the process if it has ended."""
+        self.line.close()
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
+        if not self.process.is_alive():
+            self.process.close()
+
+
+def _open_pid(pid: int | None) -> int | None:
+    """A descriptor of a process; unlike a sentinel, it tells its end although others have inherited what it held."""
+    if pid is None or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:  # it has ended already, or the system is too old
+        return None
+
 
 class Ears:
-    """Hears at once what comes from any worker: a reply, or its end."""
+    """Hears at once what comes from any worker: a reply, room for what is unsent, or its end."""
 
     def __init__(self, spin: bool) -> None:
         """Listen to nobody yet; ``spin`` says whether ``wait()`` spins before it sleeps."""
         self._selector = selectors.DefaultSelector()
         self._sources: dict[Any, tuple[Member, bool]] = {}  # by what is waited for
         self._spin = spin and line.DESCRIPTORS
+        self._awaited: asyncio.Event | None = None
 
     def listen_to(self, member: Member) -> None:
         """Hear from a worker."""
         self._sources[member.line.connection] = (member, False)
-        self._sources[member.process.sentinel] = (member, True)
+        self._sources[member.sentinel] = (member, True)
         if line.DESCRIPTORS:
-            for source in (member.line.connection, member.process.sentinel):
+            for source in (member.line.connection, member.sentinel):
                 self._selector.register(source, selectors.EVENT_READ, self._sources[source])
+
+    def mind_unsent(self, member: Member) -> None:
+        """Hear, as long as something is unsent, when there is room for it."""
+        if line.DESCRIPTORS:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if member.line.unsent else 0)
+            self._selector.modify(member.line.connection, events, self._sources[member.line.connection])
 
     def forget(self, member: Member) -> None:
         """Hear from a worker no more."""
-        for source in (member.line.connection, member.process.sentinel):
+        for source in (member.line.connection, member.sentinel):
             del self._sources[source]
             if line.DESCRIPTORS:
                 self._selector.unregister(source)
@@ -99,18 +134,24 @@ class Ears:
             # Short, since the thread goes on after the await was cancelled.
             await loop.run_in_executor(None, self.wait, 0.05 if timeout is None else min(timeout, 0.05))
             return
-        heard = asyncio.Event()
-        descriptors = list(self._selector.get_map())
-        for descriptor in descriptors:
-            loop.add_reader(descriptor, heard.set)
+        heard = self._awaited = asyncio.Event()
+        keys = list(self._selector.get_map().values())
+        for key in keys:
+            loop.add_reader(key.fd, heard.set)
+            if key.events & selectors.EVENT_WRITE:
+                loop.add_writer(key.fd, heard.set)
         try:
             await asyncio.wait_for(heard.wait(), timeout)
         except asyncio.TimeoutError:
             pass
         finally:
-            for descriptor in descriptors:
-                loop.remove_reader(descriptor)
+            self._awaited = None
+            for key in keys:
+                loop.remove_reader(key.fd)
+                loop.remove_writer(key.fd)
 
     def close(self) -> None:
-        """Listen to nobody any more."""
+        """Listen to nobody any more; whoever awaits something goes on."""
         self._selector.close()
+        if self._awaited is not None:
+            self._awaited.set()

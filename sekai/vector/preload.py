@@ -5,8 +5,11 @@ loaded now, and the environment is given back for whatever else the server will 
 """
 
 import os
+import signal
 
 from sekai.vector.worker import ONE_THREAD_MARK
+
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # blocked while the server was started
 
 for _name in os.environ.pop(ONE_THREAD_MARK, "").split():
     os.environ.pop(_name, None)

@@ -7,7 +7,7 @@ import os
 import pickle
 import warnings
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
     the worker's traceback. The other sub-envs' replies are still collected, so the VecEnv stays usable afterwards (the
     results of that call are discarded, including those of sub-envs that did advance); replies left unread by an
     interrupted call (e.g. Ctrl-C, which workers ignore and leave to the parent) are discarded before the next command.
+    A generator given as a seed is copied to its worker; the caller's own does not go on with it.
     A worker that dies also raises ``VecEnvWorkerError``, at once and in every later call: its rank is the first
     sub-env the worker ran, and the message names the worker and all its sub-envs.
 
@@ -110,7 +111,9 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             if shared_memory is not False and AVAILABLE:
                 file = SharedFile()
                 once_built.callback(file.close)
-            self._crew = Crew(self._plans(env_fns, min(workers, self.num_envs), options, file), context, daemon)
+            self._crew = Crew(
+                self._plans(env_fns, min(workers, self.num_envs), options, file), context, daemon, close_seconds
+            )
             self._guard = CallGuard(type(self).__name__, self._crew.lock)
             # Also when nobody closes it: when this object is dropped, or before the interpreter waits for its children.
             self._stop = Finalize(self, self._crew.stop, args=(close_seconds,), exitpriority=10)
@@ -155,7 +158,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
     def _open(self, file: SharedFile | None, shared_memory: bool | None) -> None:
         """Learn the spaces from the workers and lay out the block."""
         try:
-            descriptions: list[Description] = self._crew.exchange([])
+            descriptions: list[Description] = self._crew.first_replies()
         except VecEnvWorkerError as error:
             if error.exc_type in _OWN_ERRORS:
                 raise _OWN_ERRORS[error.exc_type](error.message) from None
@@ -200,14 +203,18 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             VecEnvWorkerError: A sub-env or a worker failed, or the step took longer than ``step_timeout``.
             AsyncCallPending: An earlier call is still running, in another thread or task.
         """
+        self._require_open("step()")
         with self._guard("step()"):
+            self._require_open("step()")
             self._crew.settle(self._step_timeout)
             commands = self._step_commands(actions)
             return self._step_result(self._crew.exchange(commands, self._step_timeout))
 
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """``step()``, with the event loop free while the workers are busy."""
+        self._require_open("step()")
         with self._guard("step()"):
+            self._require_open("step()")
             await self._crew.async_settle(self._step_timeout)
             commands = self._step_commands(actions)
             return self._step_result(await self._crew.async_exchange(commands, self._step_timeout))
@@ -224,7 +231,9 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             VecEnvWorkerError: A sub-env or a worker failed, or the reset took longer than ``step_timeout``.
             AsyncCallPending: An earlier call is still running, in another thread or task.
         """
+        self._require_open("reset()")
         with self._guard("reset()"):
+            self._require_open("reset()")
             commands = self._reset_commands(seed, options)
             self._crew.settle(self._step_timeout)
             return self._reset_result(self._crew.exchange(commands, self._step_timeout))
@@ -236,7 +245,9 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
         """``reset()``, with the event loop free while the workers are busy."""
+        self._require_open("reset()")
         with self._guard("reset()"):
+            self._require_open("reset()")
             commands = self._reset_commands(seed, options)
             await self._crew.async_settle(self._step_timeout)
             return self._reset_result(await self._crew.async_exchange(commands, self._step_timeout))
@@ -325,12 +336,16 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
     def _ask(self, name: str, *rounds: list[bytes]) -> list[Any]:
         """The values that each sub-env answers the last of some rounds of commands with."""
         replies: list[Any] = []
+        self._require_open(name)
         with self._guard(name):
             self._require_open(name)
             self._crew.settle(self._step_timeout)
             for commands in rounds:
                 replies = self._crew.exchange(commands, self._step_timeout)
         return [value for values in replies if values is not None for value in values]
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a ProcVecEnv has processes and cannot be pickled or copied; make another one of its env_fns")
 
     # -- the rest ------------------------------------------------------------------------------------------
 
@@ -350,13 +365,19 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
 
 def _dumps(value: Any) -> bytes:
     """Pickle what goes to a worker, lambdas and local classes included."""
-    try:
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception:
+    pickled: bytes = b""
+    with suppress(Exception):
+        pickled = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    # What the main module defines under its guard, or a notebook does, a worker would not find there.
+    if not pickled or b"__main__" in pickled:
         import cloudpickle
 
-        pickled: bytes = cloudpickle.dumps(value)
-        return pickled
+        pickled = cloudpickle.dumps(value)
+    return pickled
+
+
+#: Seconds that the system can wait for; nobody will notice that it is not longer.
+_FOREVER = 1e6
 
 
 def _check_seconds(value: Any, name: str) -> float | None:
@@ -367,7 +388,7 @@ def _check_seconds(value: Any, name: str) -> float | None:
         raise TypeError(f"{name}: expected a number of seconds, got {value!r}")
     if not 0 <= value < math.inf:
         raise ValueError(f"{name}: expected a number of seconds of at least 0, got {value}")
-    return float(value)
+    return min(float(value), _FOREVER)
 
 
 def _check_context(context: str | None) -> str:

@@ -13,12 +13,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sekai.batching import layout
 from sekai.spaces import Space
 from sekai.vector.block import Block, SharedFile
-from sekai.vector.line import Line
+from sekai.vector.line import HungUp, Line
 from sekai.vector.row import EnvFn, EnvRow, RowBatch, build_rows
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ ONE_THREAD_MARK = "SEKAI_ONE_THREAD"
 
 #: Marks the name of an exception that the kit itself raised.
 OWN = "sekai: "
-
-_PARENT_IS_GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 class Plan(NamedTuple):
@@ -81,12 +80,24 @@ class Failure(NamedTuple):
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         if own:
             name = OWN + kind.__name__
-        try:
-            message = str(error)
-        except Exception:  # its own __str__ may fail
-            message = "(its message cannot be read)"
-        text = "".join(traceback.format_exception(kind, error, error.__traceback__))
-        return cls(rank, name, message, text)
+        message = _safely(lambda: str(error), "(its message cannot be read)")
+        text = _safely(
+            lambda: "".join(traceback.format_exception(kind, error, error.__traceback__)),
+            "(its traceback cannot be read)",
+        )
+        return cls(rank, name, message[:_LONGEST], text[-_LONGEST:])
+
+
+#: Characters of a message or a traceback that are told.
+_LONGEST = 100_000
+
+
+def _safely(read: Callable[[], str], otherwise: str) -> str:
+    """What an exception says, which is code of its own and may do anything."""
+    try:
+        return str.__str__(read())
+    except BaseException:
+        return otherwise
 
 
 def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connection] = ()) -> None:
@@ -99,15 +110,17 @@ def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connectio
             still open somewhere does not tell its worker that the parent is gone.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    if hasattr(signal, "pthread_sigmask"):  # it was blocked until now
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     for other in inherited:
         other.close()
     _exit_with_parent()
     _limit_threads(plan.variables)
-    worker = Worker(Line(connection, plan.spin), plan)
+    worker = Worker(Line(connection, spin=plan.spin), plan)
     try:
         if worker.build():
             worker.serve()
-    except _PARENT_IS_GONE:
+    except HungUp:  # the parent is gone
         worker.close_rows()
 
 
@@ -119,10 +132,13 @@ def _exit_with_parent() -> None:
     parent = parent_process()
     if parent is None:
         return
-    sentinel = parent.sentinel
+    sentinels = [parent.sentinel]
+    if hasattr(os, "pidfd_open") and parent.pid is not None:
+        with suppress(OSError):  # it tells the end of the parent also when others have inherited the sentinel
+            sentinels.append(os.pidfd_open(parent.pid))
 
     def watch() -> None:
-        wait([sentinel])
+        wait(sentinels)
         os._exit(1)
 
     threading.Thread(target=watch, name="sekai-watch-parent", daemon=True).start()
@@ -176,7 +192,8 @@ class Worker:
             self._slice = slice(plan.start, plan.start + count)
             self._sizes = (plan.start, count, plan.num_envs - plan.start - count)
             env = self._rows[0].env
-            self._reply(DONE, Description(env.observation_space, env.action_space, env.metadata))
+            description = Description(env.observation_space, env.action_space, env.metadata)
+            self._line.send(DONE + cloudpickle.dumps(description))
         except BaseException as error:
             self.close_rows()
             self._reply(FAILED, [Failure.describe(at, error, own=not in_env_fn)])
@@ -195,13 +212,13 @@ class Worker:
             SET_ATTR: self._set_attr,
         }
         while True:
-            message = self._line.receive()
+            message = self._line.receive() or b""  # never None: the line blocks
             if message == CLOSE:
                 self._reply_failures(self.close_rows())
                 return
             try:
                 commands[message[:1]](pickle.loads(message[1:]) if len(message) > 1 else None)
-            except _PARENT_IS_GONE:
+            except HungUp:
                 raise
             except BaseException as error:
                 self._reply(FAILED, [Failure.describe(self._plan.start, error)])
@@ -267,12 +284,12 @@ class Worker:
 
     def _finish(self, batch: RowBatch, failures: list[Failure]) -> None:
         """Answer a step or a reset: with the infos that are not empty, and with what the block does not share."""
-        if failures:
-            self._reply(FAILED, failures)
-            return
         block, mine = self._block, self._slice
         for row in self._rows if not self._plan.autoreset else ():
             block.frozen[row.index] = row.frozen
+        if failures:
+            self._reply(FAILED, failures)
+            return
         beside: dict[str, Any] = {}
         if self._plan.file is None or block.observations is None:
             space = self._rows[0].env.observation_space
@@ -284,7 +301,7 @@ class Worker:
             return
         try:
             self._reply(DONE, (batch.infos, beside))
-        except _PARENT_IS_GONE:
+        except HungUp:
             raise
         except Exception:
             self._reply_failures(_unpicklable(batch.infos.items(), "its info"))
@@ -298,7 +315,7 @@ class Worker:
             return
         try:
             self._reply(DONE, values)
-        except _PARENT_IS_GONE:
+        except HungUp:
             raise
         except Exception:
             self._reply_failures(_unpicklable(enumerate(values, self._plan.start), "its value"))
@@ -308,7 +325,24 @@ class Worker:
 
     def _reply(self, tag: bytes, payload: Any = None) -> None:
         # Pickled before anything is sent, so that what cannot be pickled leaves the line as it was.
-        self._line.send(tag if payload is None else tag + pickle.dumps(payload, pickle.HIGHEST_PROTOCOL))
+        self._line.send(tag if payload is None else tag + _dumps(payload))
+
+
+def _dumps(value: Any) -> bytes:
+    """Pickle what goes to the parent.
+
+    What the parent's main module defines came here with cloudpickle, and goes back with it; it would also send lambdas,
+    which nobody could send on, so that it is not used for anything else.
+    """
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        if "__main__" not in str(error) or "<lambda>" in str(error):
+            raise
+        import cloudpickle
+
+        pickled: bytes = cloudpickle.dumps(value)
+        return pickled
 
 
 def _for_each(rows: Iterable[EnvRow], act: Callable[[EnvRow], Any]) -> list[Failure]:
@@ -327,7 +361,7 @@ def _unpicklable(values: Iterable[tuple[int, Any]], what: str) -> list[Failure]:
     failures = []
     for row, value in values:
         try:
-            pickle.dumps(value)
+            _dumps(value)
         except Exception as error:
             failures.append(Failure(row, type(error).__name__, f"{what} cannot be pickled: {error}"))
     return failures

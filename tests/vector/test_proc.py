@@ -1,6 +1,7 @@
 """ProcVecEnv: what only worker processes have, and their faults, each really made to happen."""
 
 import asyncio
+import copy
 import gc
 import os
 import signal
@@ -511,6 +512,41 @@ def test_a_slow_step_that_comes_through_late_is_discarded(build):
     assert vec.step([NOTHING, NOTHING]).observations.ravel().tolist() == [2.0, 2.0]
 
 
+def test_a_large_message_to_a_stopped_worker_does_not_outlast_the_timeout(build):
+    vec = build([Misbehaves] * 2, step_timeout=0.5, close_timeout=0.5)
+    vec.reset()
+    pid = vec.call("pid")[0]
+    os.kill(pid, signal.SIGSTOP)
+    start = time.monotonic()
+    with pytest.raises(VecEnvWorkerError, match="sub-env 0: TimeoutError"):
+        vec.set_attr("k", [np.zeros(10**6), 0])
+    assert time.monotonic() - start < 2
+    os.kill(pid, signal.SIGCONT)
+    assert wait_until(lambda: settles(vec))  # what was left unsent goes its way
+    assert vec.reset().observations.tolist() == [[0.0], [0.0]]
+
+
+def settles(vec):
+    try:
+        vec.get_attr("k")
+    except VecEnvWorkerError:
+        return False
+    return True
+
+
+def test_large_messages_both_ways(build):
+    vec = build([Misbehaves] * 2, num_workers=1)
+    large = np.random.default_rng(1).random(3_000_000)
+    vec.call("make_room")
+    vec.set_attr("large", large)
+    assert all(np.array_equal(value, large) for value in vec.get_attr("large"))
+
+    async def ask():
+        return await vec.async_reset(options={"large": large})
+
+    assert asyncio.run(ask()).observations.shape == (2, 1)
+
+
 def test_a_stopped_worker(build):
     vec = build([Misbehaves] * 2, step_timeout=0.3, close_timeout=0.3)
     vec.reset()
@@ -538,7 +574,7 @@ def test_9_9_close_from_another_thread_while_a_step_blocks(build):
     timer = threading.Timer(0.2, vec.close)
     timer.start()
     start = time.monotonic()
-    with pytest.raises(VecEnvWorkerError, match="died"):
+    with pytest.raises(VecEnvClosed, match="closed while a call was going on"):
         vec.step([NOTHING, SLEEP])
     timer.join(5)
     assert time.monotonic() - start < 3
@@ -586,6 +622,55 @@ def test_11_3_overlapping_calls(build):
     assert outcomes[0].observations.ravel().tolist() == [2.0, 2.0]
 
 
+@pytest.mark.parametrize("shared_memory", [None, False])
+def test_errors_that_are_hard_to_tell(build, shared_memory):
+    class Odd(Misbehaves):
+        def step(self, action):
+            raise {
+                0: lambda: SyntaxError("m", ("f", 1, 1, 5)),
+                1: lambda: BrokenPipeError("of the env"),
+                2: lambda: EOFError(),
+                3: lambda: ValueError("x" * 10**7),
+            }[int(action)]()
+
+    vec = build([Odd] * 2, num_workers=1, shared_memory=shared_memory)
+    vec.reset()
+    for action, name in enumerate(["SyntaxError", "BrokenPipeError", "EOFError", "ValueError"]):
+        with pytest.raises(VecEnvWorkerError) as caught:
+            vec.step([action, action])
+        assert caught.value.exc_type == name and len(str(caught.value)) < 10**6
+    vec.reset()
+
+
+def test_an_env_fn_that_fails_is_told_before_a_slow_one_is_built():
+    def slow():
+        time.sleep(20)
+
+    def fail():
+        raise ValueError("at once")
+
+    start = time.monotonic()
+    with pytest.raises(VecEnvWorkerError, match="sub-env 1: ValueError: at once"):
+        ProcVecEnv([slow, fail], close_timeout=0.5)
+    assert time.monotonic() - start < 5
+
+
+def test_a_timeout_of_zero_takes_what_has_come(build):
+    vec = build([Misbehaves], step_timeout=0.0)
+    with pytest.raises(VecEnvWorkerError, match="TimeoutError"):
+        while True:
+            vec.reset()
+    assert wait_until(lambda: settles(vec))
+
+
+def test_frozen_is_known_after_a_step_that_failed(build):
+    vec = build([lambda: Toy(T(1)), partial(Fails, at=1)], autoreset=False, num_workers=1)
+    vec.reset()
+    with pytest.raises(VecEnvWorkerError):
+        vec.step([0, 0])
+    assert vec.frozen.tolist() == [True, False]
+
+
 def test_the_event_loop_is_free_while_workers_are_busy(build):
     vec = build([Misbehaves])
     vec.set_attr("seconds", 0.2)
@@ -600,6 +685,115 @@ def test_the_event_loop_is_free_while_workers_are_busy(build):
 
     asyncio.run(play())
     assert len(ticks) > 5
+
+
+def test_a_handler_that_raises_in_the_middle_of_calls_never_hangs(tmp_path):
+    ran = run_script(
+        tmp_path,
+        """
+        class Alarm(Exception):
+            pass
+
+        def ring(*_):
+            raise Alarm
+
+        if __name__ == "__main__":
+            signal.signal(signal.SIGALRM, ring)
+            rung = made = 0
+            vec = None
+            end = time.monotonic() + 6
+            while time.monotonic() < end:
+                try:
+                    if vec is None:
+                        vec = ProcVecEnv([Misbehaves] * 2, step_timeout=5.0)
+                        vec.reset()
+                        made += 1
+                    signal.setitimer(signal.ITIMER_REAL, 0.01)
+                    for _ in range(10_000):
+                        vec.step([6, 0])
+                except Alarm:
+                    rung += 1
+                except VecEnvWorkerError:  # the alarm came in the middle of a message
+                    vec.close()
+                    vec = None
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if vec is not None:
+                vec.close()
+            print(rung)
+        """,
+        timeout=60,
+    )
+    assert ran.stderr == "" and int(ran.stdout) > 100
+
+
+def test_close_while_an_awaited_call_goes_on(build):
+    vec = build([Misbehaves] * 2, close_timeout=5.0)
+    vec.set_attr("seconds", 0.3)
+    vec.reset()
+
+    async def play():
+        step = asyncio.ensure_future(vec.async_step([SLEEP, NOTHING]))
+        await asyncio.sleep(0.05)
+        start = time.monotonic()
+        vec.close()
+        took = time.monotonic() - start
+        with pytest.raises(VecEnvClosed):
+            await step
+        return took
+
+    assert asyncio.run(play()) < 2
+
+
+def test_classes_of_the_main_module_go_both_ways(tmp_path):
+    ran = run_script(
+        tmp_path,
+        """
+        from dataclasses import dataclass
+
+        if __name__ == "__main__":
+            @dataclass
+            class Fill:
+                price: float
+
+            class Fills(Misbehaves):
+                metadata = {"key": lambda x: x}
+
+                def step(self, action):
+                    result = super().step(action)
+                    result.info["fill"] = Fill(1.5)
+                    return result
+
+                def double(self, fill):
+                    return Fill(2 * fill.price)
+
+            with ProcVecEnv([Fills] * 2) as vec:
+                vec.reset(options={"fill": Fill(3.0)})
+                info = vec.step([0, 0]).infos[1]
+                assert isinstance(info["fill"], Fill) and info["fill"] == Fill(1.5), info
+                assert vec.call("double", Fill(2.0)) == [Fill(4.0)] * 2
+            print("both ways")
+        """,
+    )
+    assert (ran.stdout, ran.stderr) == ("both ways\n", "")
+
+
+def test_a_forked_copy_refuses_to_work(build):
+    vec = build([Misbehaves])
+    vec.reset()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            vec.step([0])
+        except RuntimeError as error:
+            os._exit(0 if "cannot be used in" in str(error) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert vec.step([0]).observations.tolist() == [[1.0]]
+
+
+def test_it_cannot_be_pickled(build):
+    with pytest.raises(TypeError, match="make another one of its env_fns"):
+        copy.deepcopy(build([Misbehaves]))
 
 
 # -- whole programs ------------------------------------------------------------------------------------------
