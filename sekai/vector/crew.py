@@ -43,6 +43,7 @@ class Crew:
         slices: The rows of each worker.
         sizes: The number of rows of each worker.
         lock: Held while a call goes on.
+        said_beside_failures: What each worker said in the last exchange that failed, None where that is nothing.
     """
 
     def __init__(self, plans: Sequence[Plan], context: str, daemon: bool, close_timeout: float) -> None:
@@ -53,6 +54,7 @@ class Crew:
         self.slices = [slice(start, start + size) for start, size in zip(starts, self.sizes, strict=True)]
         self.lock = threading.Lock()
         self._closing_failures: list[Failure] = []
+        self.said_beside_failures: list[Any] = []
         self._stopped = False
         self._holder = 0  # the thread that holds the lock
         self._creator = os.getpid()
@@ -179,6 +181,7 @@ class Crew:
         failures: list[Failure] = []
         replies = [member.read(failures) for member in self.members]
         if failures:
+            self.said_beside_failures = replies
             raise worker_error(failures)
         return replies
 

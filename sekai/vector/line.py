@@ -19,7 +19,7 @@ DESCRIPTORS = os.name == "posix"
 SPIN = 100e-6
 
 _HEADER = 8
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 
 
 class HungUp(Exception):

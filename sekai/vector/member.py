@@ -57,8 +57,8 @@ class Member:
             failures.append(Failure(self.rows.start, type(error).__name__, message))
             return None
         if reply[:1] == FAILED:
-            failures += said
-            return None
+            failed, said = said
+            failures += failed
         return said
 
     def hang_up(self) -> None:

@@ -6,8 +6,8 @@ import math
 import os
 import pickle
 import warnings
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -162,7 +162,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         except VecEnvWorkerError as error:
             if error.exc_type in _OWN_ERRORS:
                 raise _OWN_ERRORS[error.exc_type](error.message) from None
-            raise
+            name = error.exc_type.removeprefix(OWN)
+            raise VecEnvWorkerError(error.rank, name, error.message, error.remote_traceback) from None
         first = descriptions[0]
         for rows, other in zip(self._crew.slices, descriptions, strict=True):
             check_same_space("observation_space", first.observation_space, other.observation_space, rows.start)
@@ -208,7 +209,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             self._require_open("step()")
             self._crew.settle(self._step_timeout)
             commands = self._step_commands(actions)
-            return self._step_result(self._crew.exchange(commands, self._step_timeout))
+            with self._keeping_what_came():
+                return self._step_result(self._crew.exchange(commands, self._step_timeout))
 
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """``step()``, with the event loop free while the workers are busy."""
@@ -217,7 +219,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             self._require_open("step()")
             await self._crew.async_settle(self._step_timeout)
             commands = self._step_commands(actions)
-            return self._step_result(await self._crew.async_exchange(commands, self._step_timeout))
+            with self._keeping_what_came():
+                return self._step_result(await self._crew.async_exchange(commands, self._step_timeout))
 
     def reset(
         self,
@@ -236,7 +239,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             self._require_open("reset()")
             commands = self._reset_commands(seed, options)
             self._crew.settle(self._step_timeout)
-            return self._reset_result(self._crew.exchange(commands, self._step_timeout))
+            with self._keeping_what_came():
+                return self._reset_result(self._crew.exchange(commands, self._step_timeout))
 
     async def async_reset(
         self,
@@ -250,7 +254,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             self._require_open("reset()")
             commands = self._reset_commands(seed, options)
             await self._crew.async_settle(self._step_timeout)
-            return self._reset_result(await self._crew.async_exchange(commands, self._step_timeout))
+            with self._keeping_what_came():
+                return self._reset_result(await self._crew.async_exchange(commands, self._step_timeout))
 
     def _step_commands(self, actions: Any) -> list[bytes]:
         """The command of each worker; numeric actions are put into the block."""
@@ -283,6 +288,17 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         return VecResetResult(
             layout.copy_batch(block.observations if block.observations is not None else self._piped), infos
         )
+
+    @contextmanager
+    def _keeping_what_came(self) -> Iterator[None]:
+        """Take in, also when some sub-env has failed, which ones are frozen now."""
+        try:
+            yield
+        except VecEnvWorkerError:
+            said, self._crew.said_beside_failures = self._crew.said_beside_failures, []
+            if said:
+                self._take_in(said)
+            raise
 
     def _take_in(self, replies: list[Any]) -> list[InfoDict]:
         """The infos of all rows; what came beside them goes where the block would have it."""

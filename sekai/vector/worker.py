@@ -196,7 +196,7 @@ class Worker:
             self._line.send(DONE + cloudpickle.dumps(description))
         except BaseException as error:
             self.close_rows()
-            self._reply(FAILED, [Failure.describe(at, error, own=not in_env_fn)])
+            self._reply_failures([Failure.describe(at, error, own=not in_env_fn)])
             return False
         return True
 
@@ -221,7 +221,7 @@ class Worker:
             except HungUp:
                 raise
             except BaseException as error:
-                self._reply(FAILED, [Failure.describe(self._plan.start, error)])
+                self._reply_failures([Failure.describe(self._plan.start, error)])
 
     def close_rows(self) -> list[Failure]:
         """Close every sub-env; what went wrong."""
@@ -287,15 +287,15 @@ class Worker:
         block, mine = self._block, self._slice
         for row in self._rows if not self._plan.autoreset else ():
             block.frozen[row.index] = row.frozen
-        if failures:
-            self._reply(FAILED, failures)
-            return
         beside: dict[str, Any] = {}
+        if self._plan.file is None:
+            beside.update((name, getattr(block, name)[mine]) for name in COLUMNS)
+        if failures:
+            self._reply_failures(failures, ({}, beside))
+            return
         if self._plan.file is None or block.observations is None:
             space = self._rows[0].env.observation_space
             beside["observations"] = layout.split(space, batch.observations, self._sizes)[1]
-        if self._plan.file is None:
-            beside.update((name, getattr(block, name)[mine]) for name in COLUMNS)
         if not batch.infos and not beside:
             self._reply(DONE)
             return
@@ -311,7 +311,7 @@ class Worker:
         values: list[Any] = []
         failures = _for_each(self._rows, lambda row: values.append(ask(row)))
         if failures:
-            self._reply(FAILED, failures)
+            self._reply_failures(failures)
             return
         try:
             self._reply(DONE, values)
@@ -320,8 +320,9 @@ class Worker:
         except Exception:
             self._reply_failures(_unpicklable(enumerate(values, self._plan.start), "its value"))
 
-    def _reply_failures(self, failures: list[Failure]) -> None:
-        self._reply(FAILED if failures else DONE, failures or None)
+    def _reply_failures(self, failures: list[Failure], beside: Any = None) -> None:
+        """Tell what went wrong, if anything has, and what there is to say beside it."""
+        self._reply(FAILED if failures else DONE, (failures, beside) if failures else None)
 
     def _reply(self, tag: bytes, payload: Any = None) -> None:
         # Pickled before anything is sent, so that what cannot be pickled leaves the line as it was.

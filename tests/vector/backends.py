@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from toys import BOX1, NativeToy, fns
 
-from sekai import AsyncVecEnv, SyncVecEnv, TimeLimit
+from sekai import AsyncVecEnv, SyncVecEnv, TimeLimit, VecEnvWorkerError
 from sekai.vector import ProcVecEnv
 
 #: Backends whose Env objects live in this process: each is called as factory(env_fns, *, autoreset, autoreset_options).
@@ -22,12 +22,32 @@ PROCS = {
     "proc-grouped-pipe": partial(ProcVecEnv, num_workers=2, shared_memory=False),
 }
 
-#: Every backend.
+#: Every backend, in every variant.
 ALL = [*ROWS, *PROCS, "native"]
 
-on_rows = pytest.mark.parametrize("backend", list(ROWS))
-everywhere = pytest.mark.parametrize("backend", [*ROWS, "native"])
+#: Two of PROCS that between them take every way an observation, an action or an info can go.
+TWO_PROCS = ["proc", "proc-grouped-pipe"]
+
+#: Every kind of backend.
+KINDS = [*ROWS, *TWO_PROCS, "native"]
+
+everywhere = pytest.mark.parametrize("backend", KINDS)
+on_rows = pytest.mark.parametrize("backend", [*ROWS, *TWO_PROCS])
+
+#: The same with worker processes of one kind only, for tests of many parameters: starting processes takes its time.
+everywhere_once = pytest.mark.parametrize("backend", [*ROWS, "proc", "native"])
+on_rows_once = pytest.mark.parametrize("backend", [*ROWS, "proc"])
+
+#: For tests that look at a sub-env, or change one, in this process.
+here = pytest.mark.parametrize("backend", [*ROWS, "native"])
+on_rows_here = pytest.mark.parametrize("backend", list(ROWS))
+
 both_modes = pytest.mark.parametrize("autoreset", [True, False], ids=["autoreset", "freezing"])
+
+
+def error(backend, kind):
+    """What an exception of class ``kind`` in a sub-env is for the caller."""
+    return VecEnvWorkerError if backend in PROCS else kind
 
 
 def make(backend, env_fns, **kwargs):

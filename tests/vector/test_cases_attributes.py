@@ -6,54 +6,21 @@ import functools
 
 import numpy as np
 import pytest
-from backends import everywhere, make, on_rows, scripted
+from backends import assert_same, error, everywhere, everywhere_once, make, on_rows, on_rows_here, scripted
+from case_envs import Own, Scaled
 from toys import BOX1, NCount, T, Toy, Z
 
 from sekai import (
     Discrete,
-    Env,
     NativeVecEnv,
-    ResetResult,
-    StepResult,
     TimeLimit,
     TransformReward,
     VecEnvClosed,
     VecNormalizeReward,
     VecRecordEpisodeStatistics,
     VecTransformObservation,
-    Wrapper,
 )
 from sekai.vector import shared
-
-
-class Scaled(Env):
-    """Its reward is its ``k``."""
-
-    observation_space, action_space = BOX1, Discrete(2)
-
-    def __init__(self, k=1):
-        self.k = k
-
-    def reset(self, *, seed=None, options=None):
-        return ResetResult(np.zeros(1), {})
-
-    def step(self, action):
-        return StepResult(np.zeros(1), float(self.k), False, False, {})
-
-    @property
-    def double(self):
-        return 2 * self.k
-
-    @property
-    def adjustable(self):
-        return self.k
-
-    @adjustable.setter
-    def adjustable(self, value):
-        self.k = value
-
-    def plus(self, a, *, b=0):
-        return self.k + a + b
 
 
 class NativeScaled(NativeVecEnv):
@@ -76,14 +43,6 @@ class NativeScaled(NativeVecEnv):
     double = Scaled.double
     adjustable = Scaled.adjustable
     plus = Scaled.plus
-
-
-class Own(Wrapper):
-    """A wrapper with a ``k`` of its own."""
-
-    def __init__(self, env):
-        super().__init__(env)
-        self.k = -1
 
 
 VEC_WRAPPERS = {
@@ -127,7 +86,7 @@ def test_10_1_a_wrapper_with_its_own_changes_instead_of_the_base(backend):
         v.reset()
         v.set_attr("k", 5)
         assert v.get_attr("k") == [5, 5]
-        assert [env.unwrapped.k for env in v.envs] == [1, 1]
+        assert [env.k for env in v.get_attr("unwrapped")] == [1, 1]
         assert v.step(Z(v)).rewards.tolist() == [1.0, 1.0]
         v.set_attr("max_episode_steps", [1, 2])
         assert v.step(Z(v)).truncated.tolist() == [True, True]
@@ -141,12 +100,12 @@ def test_10_1_tuples_and_arrays_are_one_value_for_all(backend):
         assert v.get_attr("k") == [(1, 2)] * 2
         value = np.array([1, 2])
         v.set_attr("k", value)
-        assert all(each is value for each in v.get_attr("k"))
+        assert_same([value] * 2, v.get_attr("k"))
         v.set_attr("k", [[1, 2], [3]])
         assert v.get_attr("k") == [[1, 2], [3]]
 
 
-@everywhere
+@everywhere_once
 @bare_and_wrapped
 @pytest.mark.parametrize("values", [[], [1], [1, 2, 3, 4]], ids=len)
 def test_10_1_a_list_of_another_length_sets_nothing(backend, wrap, values):
@@ -165,15 +124,15 @@ def test_10_1_a_list_of_another_length_sets_nothing(backend, wrap, values):
 def test_10_3_unknown_names(backend, wrap):
     with wrap(scaled(backend)) as v:
         v.reset()
-        with pytest.raises(AttributeError, match="nope"):
+        with pytest.raises(error(backend, AttributeError), match="nope"):
             v.get_attr("nope")
-        with pytest.raises(AttributeError, match="nope"):
+        with pytest.raises(error(backend, AttributeError), match="nope"):
             v.call("nope")
-        with pytest.raises(AttributeError, match="nope"):
+        with pytest.raises(error(backend, AttributeError), match="nope"):
             v.call("nope", 1)
-        with pytest.raises(AttributeError, match="nope"):
+        with pytest.raises(error(backend, AttributeError), match="nope"):
             v.set_attr("nope", 1)
-        with pytest.raises(AttributeError, match="nope"):
+        with pytest.raises(error(backend, AttributeError), match="nope"):
             v.get_attr("nope")  # nothing was added
         assert v.unwrapped.step(Z(v)).rewards.tolist() == [1.0] * 3
 
@@ -181,15 +140,16 @@ def test_10_3_unknown_names(backend, wrap):
 @everywhere
 def test_10_3_a_property_that_cannot_be_set(backend):
     with scaled(backend) as v:
-        with pytest.raises(AttributeError, match="double"):
+        with pytest.raises(error(backend, AttributeError), match="double"):
             v.set_attr("double", 3)
         assert v.get_attr("double") == [2, 2, 2]
 
 
 @everywhere
 def test_10_3_arguments_for_what_is_no_method(backend):
-    with scaled(backend) as v, pytest.raises(TypeError, match=r"call\('double'\).*no method"):
-        v.call("double", 1)
+    with scaled(backend) as v:
+        with pytest.raises(error(backend, TypeError), match=r"call\('double'\).*no method"):
+            v.call("double", 1)
 
 
 @everywhere
@@ -379,7 +339,7 @@ def test_10_7_methods_of_the_sub_envs(backend):
         assert v.call("n_step") == v.get_attr("n_step") == [1, 1]
 
 
-@on_rows
+@on_rows_here
 def test_10_7_mutable_values_of_sub_envs_are_theirs(backend):
     with make(backend, [lambda: Toy(T(1))] * 2) as v:
         assert all(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import collections
-import copy
 
 import numpy as np
 import pytest
-from backends import assert_same, both_modes, everywhere, make, on_rows, scripted
+from backends import TWO_PROCS, assert_same, both_modes, everywhere, make, on_rows, scripted
+from case_envs import Fill, Keeper, OneBuffer, Reuse, Reusing, RewardBuffer
 from toys import BOX1, NCount, T, Toy, Z, fns
 
 from sekai import (
@@ -15,14 +15,11 @@ from sekai import (
     Box,
     Dict,
     Discrete,
-    Env,
     MaskedBox,
     MultiBinary,
     MultiDiscrete,
     NativeVecEnv,
-    ResetResult,
     Sequence,
-    StepResult,
     SyncVecEnv,
     TimeLimit,
     Tuple,
@@ -45,62 +42,6 @@ SPACES = {
     "empty": Dict({}),
 }
 every_space = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-
-
-def overwrite(old, new):
-    """``new`` in the arrays and dicts of ``old``, as far as they are of the same make."""
-    if isinstance(old, np.ndarray) and isinstance(new, np.ndarray) and old.shape == new.shape and old.ndim:
-        old[...] = new
-        return old
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in list(old.keys() - new.keys()):
-            del old[key]
-        for key in new:
-            old[key] = overwrite(old.get(key), new[key])
-        return old
-    if isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
-        return tuple(overwrite(*pair) for pair in zip(old, new, strict=True))
-    return copy.deepcopy(new)
-
-
-class Reusing(Toy):
-    """A Toy that returns the same arrays and the same info dict every time."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.buffer, self.info = copy.deepcopy(self.r0), {}
-
-    def reset(self, **kwargs):
-        result = super().reset(**kwargs)
-        self.buffer, self.info = overwrite(self.buffer, result.observation), overwrite(self.info, result.info)
-        return ResetResult(self.buffer, self.info)
-
-    def step(self, action):
-        result = super().step(action)
-        self.buffer, self.info = overwrite(self.buffer, result.observation), overwrite(self.info, result.info)
-        return StepResult(self.buffer, result.reward, result.terminated, result.truncated, self.info)
-
-
-class Reuse(Env):
-    """One array and one dict for every return; ``k`` is the step, -1 after a reset."""
-
-    observation_space, action_space = BOX1, Discrete(2)
-
-    def __init__(self, length):
-        self.length, self.buf, self.d = length, np.zeros(1), {}
-
-    def show(self, k):
-        self.k = self.buf[0] = self.d["k"] = k
-        self.d.setdefault("deep", {"array": np.zeros(2), "list": [0]})["array"][:] = k
-        self.d["deep"]["list"][0] = k
-
-    def reset(self, *, seed=None, options=None):
-        self.show(-1)
-        return ResetResult(self.buf, self.d)
-
-    def step(self, action):
-        self.show(max(self.k, 0) + 1)
-        return StepResult(self.buf, 1.0, self.k >= self.length, False, self.d)
 
 
 class NativeReuse(NativeVecEnv):
@@ -174,23 +115,6 @@ def test_1_1_a_frozen_sub_env_keeps_its_terminal_data(backend):
         assert end.observations.tolist() == [[2.0], [2.0]]
 
 
-class RewardBuffer(Reuse):
-    """Its reward and flag are 0-d arrays that a reset clears."""
-
-    def __init__(self, length):
-        super().__init__(length)
-        self.reward, self.over = np.zeros(()), np.zeros((), bool)
-
-    def reset(self, **kwargs):
-        self.reward[...], self.over[...] = 0.0, False
-        return super().reset(**kwargs)
-
-    def step(self, action):
-        result = super().step(action)
-        self.reward[...], self.over[...] = self.k, result.terminated
-        return StepResult(result.observation, self.reward, self.over, False, result.info)
-
-
 @on_rows
 @both_modes
 def test_1_1_the_last_reward_and_flag_survive_the_reset(backend, autoreset):
@@ -204,14 +128,6 @@ def test_1_1_the_last_reward_and_flag_survive_the_reset(backend, autoreset):
         r = v.step(Z(v))
         assert r.rewards.tolist() == [1.0 if autoreset else 0.0, 3.0]
         assert r.terminated.tolist() == [not autoreset, False]
-
-
-class OneBuffer(Reuse):
-    buf_of_all = np.zeros(1)
-
-    def __init__(self, length):
-        super().__init__(length)
-        self.buf = self.buf_of_all
 
 
 @on_rows
@@ -242,7 +158,7 @@ def test_1_1_whatever_the_space_buffers_may_be_reused(space, autoreset):
     space.seed(0)
     scripts = [random_script(space, n, last) for n, last in ((1, "both"), (2, "truncated"), (5, "terminated"))]
     r0 = space.sample()
-    kinds = [(Toy, "sync"), (Reusing, "sync"), (Reusing, "async")]
+    kinds = [(Toy, "sync"), *((Reusing, backend) for backend in ("sync", "async", *TWO_PROCS))]
     vecs = [make(b, fns(*scripts, cls=c, obs=space, r0=r0, i0={"k": 0}), autoreset=autoreset) for c, b in kinds]
     runs = []
     for v in vecs:
@@ -252,8 +168,8 @@ def test_1_1_whatever_the_space_buffers_may_be_reused(space, autoreset):
             runs.append(results)
             for result in results:
                 assert v.batch_observation_space.contains(result.observations)
-    assert_same(runs[0], runs[1])
-    assert_same(runs[0], runs[2])
+    for run in runs[1:]:
+        assert_same(runs[0], run)
 
 
 @every_space
@@ -279,7 +195,7 @@ MUTABLE = {
     "deque": (lambda: collections.deque(maxlen=1), lambda x, k: x.append(k), lambda x: list(x) == [1]),
     "bytearray": (lambda: bytearray(1), lambda x, k: x.__setitem__(0, k + 1), lambda x: x == b"\x02"),
     "named_tuple": (
-        lambda: collections.namedtuple("Fill", "price")(np.zeros(1)),
+        lambda: Fill(np.zeros(1)),
         lambda x, k: x.price.fill(k),
         lambda x: x.price[0] == 1,
     ),
@@ -294,25 +210,6 @@ MUTABLE = {
         lambda x: x["a"][0] == 1,
     ),
 }
-
-
-class Keeper(Env):
-    """Shows one mutable object in every info, as it is."""
-
-    observation_space, action_space = BOX1, Discrete(2)
-
-    def __init__(self, thing, change):
-        self.thing, self.change = thing, change
-
-    def reset(self, *, seed=None, options=None):
-        self.k = 0
-        self.change(self.thing, 0)
-        return ResetResult(np.zeros(1), {})
-
-    def step(self, action):
-        self.k += 1
-        self.change(self.thing, self.k)
-        return StepResult(np.zeros(1), 0.0, self.k == 1, False, {"thing": self.thing})
 
 
 @on_rows

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from backends import ROWS, both_modes, everywhere, make, on_rows, scripted
-from toys import NCount, T, Toy, Z, fns
+from backends import PROCS, TWO_PROCS, both_modes, error, everywhere, make, on_rows, scripted
+from case_envs import Bad, BadReset, Fails
+from toys import NativeToy, NCount, T, Toy, Z, fns
 
 from sekai import InvalidObservation, NativeVecEnv, ResetRequired
 
 # -- an exception inside a step ----------------------------------------------------------------------------
-
-
-class Bad(Exception):
-    def __init__(self, a, b):
-        super().__init__(a)
-        self.b = b
-
-
-class Fails(Toy):
-    """Raises in its third step."""
-
-    def step(self, action):
-        if self.n_step == 2:
-            self.n_step += 1
-            raise Bad("x", lambda: 0)
-        return super().step(action)
 
 
 class NativeFails(NativeVecEnv):
@@ -39,6 +24,10 @@ class NativeFails(NativeVecEnv):
     def _observe(self):
         return self.base._observe()
 
+    def close(self):
+        self.base.close()
+        super().close()
+
     def _step(self, actions):
         self.n += 1
         if self.n == 3:
@@ -47,45 +36,41 @@ class NativeFails(NativeVecEnv):
 
 
 @everywhere
-def test_9_1_an_exception_of_a_sub_env_comes_out_as_it_is_and_the_vec_env_goes_on(backend):
+def test_9_1_an_exception_of_a_sub_env_comes_out_and_the_vec_env_goes_on(backend):
     if backend == "native":
-        v = NativeFails(scripted("native", *[T(9)] * 4))
+        v = NativeFails(NativeToy([T(9)] * 4))
     else:
-        v = ROWS[backend]([*fns(T(9), T(9)), *fns(T(9), cls=Fails), *fns(T(9))])
+        v = make(backend, [*fns(T(9), T(9)), *fns(T(9), cls=Fails), *fns(T(9))])
     with v:
         v.reset()
         v.step(Z(v))
         v.step(Z(v))
-        with pytest.raises(Bad, match="x") as caught:
+        with pytest.raises(error(backend, Bad), match="x") as caught:
             v.step(Z(v))
-        assert caught.value.b() == 0
+        if backend in PROCS:
+            assert caught.value.rank == 2
+            assert "Bad" in caught.value.exc_type
+            assert 'raise Bad("x", lambda: 0)' in str(caught.value)  # with the sub-env's traceback
+        else:
+            assert caught.value.b() == 0  # as it is
         r = v.step(Z(v))
         assert r.observations[2].tolist() == [3.0]
         assert v.reset().observations.tolist() == [[0.0]] * 4
         assert v.step(Z(v)).observations.tolist() == [[1.0]] * 4
 
 
-def test_9_1_async_advances_the_others_once():
-    with ROWS["async"]([*fns(T(9), T(9)), *fns(T(9), cls=Fails), *fns(T(9))]) as v:
+@pytest.mark.parametrize("backend", ["async", *TWO_PROCS])
+def test_9_1_the_others_advance_once(backend):
+    with make(backend, [*fns(T(9), T(9)), *fns(T(9), cls=Fails), *fns(T(9))]) as v:
         v.reset()
         v.step(Z(v))
         v.step(Z(v))
-        with pytest.raises(Bad):
+        with pytest.raises(error(backend, Bad)):
             v.step(Z(v))
         assert v.step(Z(v)).observations[:, 0].tolist() == [4.0, 4.0, 3.0, 4.0]
 
 
 # -- a reset or an observation that fails in the middle of a step ------------------------------------------
-
-
-class BadReset(Toy):
-    """Its second reset fails."""
-
-    def reset(self, **kwargs):
-        result = super().reset(**kwargs)
-        if self.n_reset == 2:
-            raise ValueError("no data")
-        return result
 
 
 class NativeBadReset(NCount):
@@ -103,9 +88,9 @@ def test_autoreset_that_failed_leaves_nothing_behind_after_a_reset(backend):
     v = NativeBadReset([1, 9]) if backend == "native" else make(backend, [lambda: BadReset(T(1)), lambda: Toy(T(9))])
     with v:
         v.reset()
-        with pytest.raises(ValueError, match="no data"):
+        with pytest.raises(error(backend, ValueError), match="no data"):
             v.step(Z(v))
-        with pytest.raises(ResetRequired):
+        with pytest.raises(error(backend, ResetRequired)):
             v.step(Z(v))
         assert v.reset().observations.tolist() == [[0.0], [0.0]]
         r = v.step(Z(v))
@@ -119,7 +104,7 @@ def test_a_reset_that_fails_leaves_step_refused(backend):
     v = NativeBadReset([9, 9]) if backend == "native" else make(backend, [lambda: BadReset(T(9)), lambda: Toy(T(9))])
     with v:
         v.reset()
-        with pytest.raises(ValueError, match="no data"):
+        with pytest.raises(error(backend, ValueError), match="no data"):
             v.reset()
         with pytest.raises(ResetRequired):
             v.step(Z(v))
@@ -156,9 +141,9 @@ def test_a_terminal_observation_of_the_wrong_shape_ends_the_episode_all_the_same
     bad = [(np.zeros(2), 1.0, True, False, {}), ([9.0], 1.0, False, False, {})]
     with scripted(backend, bad, T(9), autoreset=autoreset) as v:
         v.reset()
-        with pytest.raises(InvalidObservation, match=r"sub-env 0: .*\(1,\).*\(2,\)"):
+        with pytest.raises(error(backend, InvalidObservation), match=r"sub-env 0: .*\(1,\).*\(2,\)"):
             v.step(Z(v))
-        with pytest.raises(ResetRequired):  # and is not stepped on past its end
+        with pytest.raises(error(backend, ResetRequired), match="sub-env 0"):  # and is not stepped on past its end
             v.step(Z(v))
         assert v.get_attr("n_step")[0] == 1
 
@@ -211,9 +196,9 @@ def test_autoreset_options_that_fail_ask_for_a_reset(backend):
 
     with scripted(backend, T(1), T(9), autoreset_options=options) as v:
         v.reset()
-        with pytest.raises(LookupError, match="no options for 0"):
+        with pytest.raises(error(backend, LookupError), match="no options for 0"):
             v.step(Z(v))
-        with pytest.raises(ResetRequired):  # sub-env 0 is not stepped on past its end
+        with pytest.raises(error(backend, ResetRequired)):  # sub-env 0 is not stepped on past its end
             v.step(Z(v))
         assert v.reset().observations.tolist() == [[0.0], [0.0]]
 
@@ -225,5 +210,5 @@ def test_autoreset_options_that_are_no_dict_are_refused(backend, options):
         scripted(backend, T(1), autoreset_options=options)
     with scripted(backend, T(1), autoreset_options=lambda i: options) as v:
         v.reset()
-        with pytest.raises(TypeError, match="autoreset_options"):
+        with pytest.raises(error(backend, TypeError), match="autoreset_options"):
             v.step(Z(v))

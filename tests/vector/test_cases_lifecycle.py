@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
-from backends import everywhere, make, on_rows, scripted
+from backends import PROCS, error, everywhere, make, on_rows, scripted
+from case_envs import Filed, NoActions, NoSpaces
 from toys import T, Toy, Z
 
 from sekai import (
+    AsyncVecEnv,
     ResetRequired,
     SyncVecEnv,
     TimeLimit,
@@ -15,25 +19,12 @@ from sekai import (
     VecRecordEpisodeStatistics,
     Wrapper,
 )
+from sekai.vector import ProcVecEnv
 
 
-class Filed(Toy):
-    """Appends its name to a file when it is closed, wherever that happens; may fail at it."""
-
-    def __init__(self, path, name, error=None):
-        super().__init__(T(2))
-        self.path, self.name, self.error = path, name, error
-
-    def close(self):
-        with self.path.open("a") as file:
-            file.write(f"{self.name} ")
-        if self.error is not None:
-            raise self.error
-
-
-def raising(error):
+def raising(reason):
     def env_fn():
-        raise error
+        raise reason
 
     return env_fn
 
@@ -43,13 +34,18 @@ class Halt(BaseException):
 
 
 @on_rows
-@pytest.mark.parametrize("error", [ValueError("no such market"), KeyboardInterrupt(), SystemExit(3), Halt()], ids=repr)
-def test_9_4_an_env_fn_that_raises_leaves_nothing_open(backend, error, tmp_path):
+@pytest.mark.parametrize("reason", [ValueError("no such market"), KeyboardInterrupt(), SystemExit(3), Halt()], ids=repr)
+def test_9_4_an_env_fn_that_raises_leaves_nothing_open(backend, reason, tmp_path):
     log = tmp_path / "closed"
-    env_fns = [lambda: Filed(log, 0), lambda: Filed(log, 1), raising(error), lambda: Filed(log, 3)]
-    with pytest.raises(type(error)) as caught:
+    env_fns = [lambda: Filed(log, 0), lambda: Filed(log, 1), raising(reason), lambda: Filed(log, 3)]
+    with pytest.raises(error(backend, type(reason))) as caught:
         make(backend, env_fns)
-    assert caught.value is error
+    if backend in PROCS:
+        assert caught.value.rank == 2
+        assert caught.value.exc_type.endswith(type(reason).__name__)
+        assert caught.value.message == str(reason)
+    else:
+        assert caught.value is reason
     assert sorted(log.read_text().split()) in (["0", "1"], ["0", "1", "3"])
 
 
@@ -62,28 +58,16 @@ def test_9_4_a_close_that_fails_meanwhile_hides_nothing(backend, tmp_path):
         lambda: Filed(log, 2),
         raising(ValueError("no such market")),
     ]
-    with pytest.raises(ValueError, match="no such market"):
+    with pytest.raises(error(backend, ValueError), match="no such market"):
         make(backend, env_fns)
     assert sorted(log.read_text().split()) == ["0", "1", "2"]
-
-
-class NoSpaces(Filed):
-    def __init__(self, path, name):
-        super().__init__(path, name)
-        del self.observation_space
-
-
-class NoActions(Filed):
-    def __init__(self, path, name):
-        super().__init__(path, name)
-        del self.action_space
 
 
 @on_rows
 @pytest.mark.parametrize("cls", [NoSpaces, NoActions])
 def test_9_4_an_env_without_spaces_is_closed_too(backend, cls, tmp_path):
     log = tmp_path / "closed"
-    with pytest.raises(AttributeError, match="_space"):
+    with pytest.raises(error(backend, AttributeError), match="_space"):
         make(backend, [lambda: Filed(log, 0), lambda: cls(log, 1)])
     assert sorted(log.read_text().split()) == ["0", "1"]
 
@@ -99,13 +83,13 @@ def test_9_4_what_is_no_env_is_named(backend, tmp_path):
     assert log.read_text().split() == ["0"]  # refused before anything was built
 
 
-@on_rows
+@pytest.mark.parametrize("build", [SyncVecEnv, AsyncVecEnv, partial(ProcVecEnv, num_workers=1)])
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: TimeLimit(env, 5)], ids=["bare", "wrapped"])
-def test_9_4_the_same_object_from_two_env_fns(backend, wrap, tmp_path):
+def test_9_4_the_same_object_from_two_env_fns(build, wrap, tmp_path):
     log = tmp_path / "closed"
     env = Filed(log, 0)
     with pytest.raises(ValueError, match=r"env_fns\[1\] gave the same env object as env_fns\[0\]"):
-        make(backend, [lambda: wrap(env)] * 2)
+        build([lambda: wrap(env)] * 2)
     assert log.read_text().split() == ["0"]
 
 
@@ -133,11 +117,11 @@ def test_close_closes_every_sub_env_and_raises_the_first_error(backend, first, w
     errors = [None, first, None, RuntimeError("second")]
     v = wrap(make(backend, [lambda i=i, e=e: Filed(log, i, e) for i, e in enumerate(errors)]))
     v.reset()
-    with pytest.raises(type(first), match="first"):
+    with pytest.raises(error(backend, type(first)), match="first"):
         v.close()
-    assert log.read_text().split() == ["0", "1", "2", "3"]
+    assert sorted(log.read_text().split()) == ["0", "1", "2", "3"]
     v.close()  # closing again does nothing
-    assert log.read_text().split() == ["0", "1", "2", "3"]
+    assert sorted(log.read_text().split()) == ["0", "1", "2", "3"]
     with pytest.raises(VecEnvClosed):
         v.step(Z(v))
 

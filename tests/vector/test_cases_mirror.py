@@ -20,6 +20,7 @@ from sekai import (
     VecRewardWrapper,
     VecWrapper,
 )
+from sekai.vector import ProcVecEnv
 
 
 def run(v, n=3):
@@ -70,7 +71,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("backend", ["sync", "native"])
+@pytest.mark.parametrize("backend", ["sync", "native", "proc"])
 def test_async_follows_a_wrapper_that_overrides_only_the_sync_method(backend, kind):
     for mixin, expected in ((StepOnly, 3), (ResetOnly, 1)):
         cls = type("Mine", (mixin, kind), {})
@@ -85,14 +86,14 @@ def test_async_follows_a_wrapper_that_overrides_only_the_sync_method(backend, ki
         assert run(v, 1) == [6, 5]
 
 
-@pytest.mark.parametrize("base", [SyncVecEnv, AsyncVecEnv, NCount])
+@pytest.mark.parametrize("base", [SyncVecEnv, AsyncVecEnv, ProcVecEnv, NCount])
 def test_async_follows_a_backend_that_overrides_only_the_sync_method(base):
     body = type("Mine", (base,), {"step": lambda self, actions: 5, "reset": lambda self, **kwargs: 6})
     with body([2]) if base is NCount else body(fns(T(2))) as v:
         assert run(v, 1) == [6, 5]
 
 
-@pytest.mark.parametrize("base", [SyncVecEnv, NCount])
+@pytest.mark.parametrize("base", [SyncVecEnv, ProcVecEnv, NCount])
 def test_async_runs_an_override_that_calls_the_inherited_method(base):
     mine = type("Mine", (StepOnly, ResetOnly, base), {})
     with mine([2, 3]) if base is NCount else mine(fns(T(2), T(3))) as v:

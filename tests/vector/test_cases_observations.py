@@ -6,21 +6,31 @@ import copy
 
 import numpy as np
 import pytest
-from backends import assert_same, both_modes, everywhere, make, on_rows, scribble, scripted
+from backends import (
+    KINDS,
+    PROCS,
+    assert_same,
+    both_modes,
+    error,
+    everywhere,
+    make,
+    on_rows,
+    on_rows_once,
+    scribble,
+    scripted,
+)
+from case_envs import NUMBERED, Numbered
 from toys import BOX1, INF, NCount, T, Toy, Z
 
 from sekai import (
     Box,
     Dict,
     Discrete,
-    Env,
     InvalidObservation,
     MaskedBox,
     MultiDiscrete,
     NativeVecEnv,
-    ResetResult,
     Sequence,
-    StepResult,
     Tuple,
     VecNormalizeObservation,
     VecNormalizeReward,
@@ -29,34 +39,6 @@ from sekai import (
     VecTransformReward,
     stack_infos,
 )
-
-NUMBERED = Dict({"a": Box(-INF, INF, (2,)), "t": Tuple((Discrete(9), Box(-INF, INF, (1,))))})
-
-
-def numbered(k):
-    return {"a": np.full(2, k, np.float32), "t": (k, np.full(1, k, np.float32))}
-
-
-class Numbered(Env):
-    """All values are the step's number, in arrays that it uses again."""
-
-    observation_space, action_space = NUMBERED, Discrete(2)
-
-    def __init__(self, length):
-        self.length, self.obs, self.info = length, numbered(0), {"deep": {"k": np.zeros(1)}}
-
-    def show(self, k):
-        self.k = k
-        self.obs["a"][:] = self.obs["t"][1][:] = self.info["deep"]["k"][:] = k
-        self.obs["t"] = (k, self.obs["t"][1])
-
-    def reset(self, *, seed=None, options=None):
-        self.show(0)
-        return ResetResult(self.obs, self.info)
-
-    def step(self, action):
-        self.show(self.k + 1)
-        return StepResult(self.obs, float(self.k), self.k >= self.length, False, self.info)
 
 
 class NativeNumbered(NativeVecEnv):
@@ -111,12 +93,23 @@ WRAPPERS = {
 }
 
 
+#: On every backend; with all wrappers only where no worker has to start for it.
+every_wrapper = pytest.mark.parametrize(
+    "backend, wrap",
+    [
+        pytest.param(backend, wrap, id=f"{backend}-{name}")
+        for backend in KINDS
+        for name, wrap in WRAPPERS.items()
+        if backend not in PROCS or name in ("bare", "all")
+    ],
+)
+
+
 # -- 4.1 ---------------------------------------------------------------------------------------------------
 
 
-@everywhere
+@every_wrapper
 @both_modes
-@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 def test_4_1_results_do_not_change_at_the_next_step(backend, autoreset, wrap):
     with wrap(numbered_vec(backend, 2, 3, 9, autoreset=autoreset)) as v:
         kept = [v.reset(), *(v.step(Z(v)) for _ in range(2))]
@@ -129,9 +122,8 @@ def test_4_1_results_do_not_change_at_the_next_step(backend, autoreset, wrap):
         assert_same(copies, kept)
 
 
-@everywhere
+@every_wrapper
 @both_modes
-@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 def test_4_1_writing_into_a_result_changes_no_later_one(backend, autoreset, wrap):
     with (
         wrap(numbered_vec(backend, 2, 3, 9, autoreset=autoreset)) as v,
@@ -226,9 +218,8 @@ ZERO = {
 }
 
 
-@everywhere
+@every_wrapper
 @both_modes
-@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 @pytest.mark.parametrize("space, value", ZERO.values(), ids=ZERO)
 def test_4_5_zero_size_spaces(backend, autoreset, wrap, space, value):
     scripts = [[(value, 1.0, k == n, False, {}) for k in range(1, n + 1)] for n in (1, 3)]
@@ -284,7 +275,7 @@ WRONG = {
 }
 
 
-@on_rows
+@on_rows_once
 @both_modes
 @pytest.mark.parametrize("case", WRONG)
 def test_4_6_a_wrong_observation_is_refused_and_named(backend, autoreset, case):
@@ -294,7 +285,7 @@ def test_4_6_a_wrong_observation_is_refused_and_named(backend, autoreset, case):
     with scripted(backend, good, bad, obs=space, r0=right, autoreset=autoreset) as v:
         v.reset()
         v.step(Z(v))
-        with pytest.raises(InvalidObservation, match=rf"sub-env 1: .*{message}"):
+        with pytest.raises(error(backend, InvalidObservation), match=rf"sub-env 1: .*{message}"):
             v.step(Z(v))
         v.step(Z(v))  # usable afterwards
         v.reset()
@@ -305,8 +296,9 @@ def test_4_6_a_wrong_observation_is_refused_and_named(backend, autoreset, case):
 def test_4_6_in_a_reset_too(backend, case):
     space, right, wrong, message = WRONG[case]
     env_fns = [lambda: Toy(T(1), obs=space, r0=right), lambda: Toy(T(1), obs=space, r0=wrong)]
-    with make(backend, env_fns) as v, pytest.raises(InvalidObservation, match=rf"sub-env 1: .*{message}"):
-        v.reset()
+    with make(backend, env_fns) as v:
+        with pytest.raises(error(backend, InvalidObservation), match=rf"sub-env 1: .*{message}"):
+            v.reset()
 
 
 @pytest.mark.parametrize(
@@ -353,7 +345,7 @@ def test_4_6_a_reward_that_is_no_number_names_the_sub_env(backend, reward):
     good, bad = [([1.0], 0.0, False, False, {})] * 3, [([1.0], reward, False, False, {})] * 3
     with scripted(backend, good, bad) as v:
         v.reset()
-        with pytest.raises((TypeError, ValueError), match="sub-env 1"):
+        with pytest.raises((error(backend, TypeError), error(backend, ValueError)), match="sub-env 1"):
             v.step(Z(v))
 
 
@@ -476,10 +468,10 @@ def test_6_3_what_was_stacked_is_no_view_of_the_infos():
         assert infos[0]["deep"]["k"].tolist() == [1.0]
 
 
-def test_6_3_multi_discrete_observations_keep_their_dtype():
+@everywhere
+def test_6_3_multi_discrete_observations_keep_their_dtype(backend):
     space = MultiDiscrete([3, 3], dtype=np.int8)
     script = [(np.array([1, 2]), 0.0, True, False, {})]
-    for backend in ("sync", "async", "native"):
-        with scripted(backend, script, obs=space, r0=[0, 0]) as v:
-            assert v.reset().observations.dtype == np.int8
-            assert v.step(Z(v)).infos[0]["final_observation"].dtype == np.int8
+    with scripted(backend, script, obs=space, r0=[0, 0]) as v:
+        assert v.reset().observations.dtype == np.int8
+        assert v.step(Z(v)).infos[0]["final_observation"].dtype == np.int8

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
-from backends import ROWS, assert_same, everywhere, make, on_rows, scripted
-from toys import BOX1, Draws, T, Toy, Z, fns
+from backends import assert_same, everywhere, everywhere_once, make, on_rows, on_rows_once, scripted
+from case_envs import Closes, Echo
+from toys import Draws, T, Toy, Z, fns
 
 from sekai import (
     Box,
     Dict,
     Discrete,
-    Env,
     MaskedBox,
     MultiBinary,
     MultiDiscrete,
     NativeVecEnv,
-    ResetResult,
     Sequence,
-    StepResult,
+    SpaceMismatch,
     SyncVecEnv,
     Tuple,
     make_seed_sequence,
 )
-from sekai.kernels import jit
+from sekai.batching import layout
 
 
 class NativeDraws(NativeVecEnv):
@@ -122,7 +120,7 @@ SAME_SEEDS = [
 ]
 
 
-@everywhere
+@everywhere_once
 @pytest.mark.parametrize("seed, plain", SAME_SEEDS, ids=repr)
 def test_3_4_integers_of_any_kind_are_seeds(backend, seed, plain):
     with draws(backend, 2) as v, draws(backend, 2) as other:
@@ -152,7 +150,7 @@ BAD_SEEDS = [
 ]
 
 
-@everywhere
+@everywhere_once
 @pytest.mark.parametrize("seed, error, message", BAD_SEEDS, ids=lambda each: repr(each)[:30])
 def test_3_4_anything_else_is_refused_before_a_reset(backend, seed, error, message):
     with scripted(backend, T(9), T(9)) as v:
@@ -178,85 +176,7 @@ def test_3_4_a_native_env_takes_no_generator():
         v.reset(seed=[np.random.default_rng(3), 4])
 
 
-# -- 3.8 ---------------------------------------------------------------------------------------------------
-
-
-@jit(parallel=True)
-def jump(x, noise):
-    for i in numba.prange(len(x)):
-        x[i] = 0.5 * x[i] + noise[i]
-
-
-class Jump(NativeVecEnv):
-    """A parallel kernel whose noise is drawn from ``self.rng`` beforehand."""
-
-    def __init__(self, num_envs, **kwargs):
-        super().__init__(num_envs, BOX1, Discrete(2), **kwargs)
-        self.x = np.zeros(num_envs)
-
-    def _reset_envs(self, indices, options):
-        self.x[indices] = self.rng.standard_normal(len(indices))
-
-    def _observe(self):
-        return self.x[:, None]
-
-    def _step(self, actions):
-        jump(self.x, self.rng.standard_normal(self.num_envs))
-        ended = self.x > 1.5
-        return self.x, ended, np.zeros(self.num_envs, bool), {"x": self.x}
-
-
-@pytest.fixture
-def with_threads():
-    """Run a call with a number of numba threads; fewer where the machine has not that many."""
-    before = numba.get_num_threads()
-
-    def run(n, call, *args, **kwargs):
-        numba.set_num_threads(min(n, numba.config.NUMBA_NUM_THREADS))
-        try:
-            return call(*args, **kwargs)
-        finally:
-            numba.set_num_threads(before)
-
-    return run
-
-
-def test_3_8_draws_do_not_depend_on_threads_nor_on_other_envs(with_threads):
-    actions = np.zeros(64, int)
-    with Jump(64) as alone:
-        expected = [alone.reset(seed=4), *(alone.step(actions) for _ in range(20))]
-    with Jump(64) as one, Jump(64) as two:
-        ones, twos = [with_threads(1, one.reset, seed=4)], [with_threads(2, two.reset, seed=4)]
-        for k in range(20):
-            ones.append(with_threads(1, one.step, actions))
-            twos.append(with_threads(2, two.step, actions))
-            np.random.seed(k)  # noqa: NPY002 - the global generator is nobody's
-            with Jump(3) as third:  # building and stepping another disturbs neither
-                third.reset(seed=k)
-                third.step(actions[:3])
-        assert_same(expected, ones)
-        assert_same(expected, twos)
-        assert any(result.infos.done.size for result in ones[1:])
-
-
 # -- 5.1 ---------------------------------------------------------------------------------------------------
-
-
-class Echo(Env):
-    """Observes the action it was given, and keeps it."""
-
-    def __init__(self, space):
-        self.observation_space = self.action_space = space
-        self.given = []
-
-    def reset(self, *, seed=None, options=None):
-        self._set_rng(seed)
-        return ResetResult(self.action_space.sample(), {})
-
-    def step(self, action):
-        assert self.action_space.contains(action), action
-        self.given.append(action)
-        return StepResult(action, 0.0, False, False, {})
 
 
 ACTIONS = {
@@ -277,7 +197,7 @@ ACTIONS = {
 }
 
 
-@on_rows
+@on_rows_once
 @pytest.mark.parametrize("space", ACTIONS.values(), ids=ACTIONS)
 def test_5_1_each_env_receives_its_element_of_the_batch(backend, space):
     with make(backend, [lambda: Echo(space)] * 3) as v:
@@ -287,19 +207,8 @@ def test_5_1_each_env_receives_its_element_of_the_batch(backend, space):
             batch = v.batch_action_space.sample()
             r = v.step(batch)
             assert v.batch_observation_space.contains(r.observations)
-            assert_values(batch, r.observations)
-
-
-def assert_values(batch, observations):
-    """A batch that came back, in lists or tuples."""
-    if isinstance(batch, dict):
-        for key in batch:
-            assert_values(batch[key], observations[key])
-    elif isinstance(batch, (tuple, list)):
-        for left, right in zip(batch, observations, strict=True):
-            assert_values(left, right)
-    else:
-        np.testing.assert_array_equal(batch, observations)
+            sent, received = (list(layout.iterate(space, each, 3)) for each in (batch, r.observations))
+            assert_same(sent, received)
 
 
 @everywhere
@@ -358,7 +267,7 @@ BAD_ACTIONS = {
 }
 
 
-@everywhere
+@everywhere_once
 @pytest.mark.parametrize("actions", BAD_ACTIONS.values(), ids=BAD_ACTIONS)
 def test_5_3_a_wrong_batch_of_actions_steps_nobody(backend, actions):
     with scripted(backend, T(9), T(9), T(9)) as v:
@@ -431,18 +340,7 @@ def test_5_5_a_sub_env_may_keep_its_action_while_the_caller_reuses_the_batch(bac
 # -- 5.9 ---------------------------------------------------------------------------------------------------
 
 
-class Closes(Toy):
-    """Counts the closing of every instance of a test in a shared list."""
-
-    def __init__(self, log, name, **kwargs):
-        super().__init__(T(2), **kwargs)
-        self.log, self.name = log, name
-
-    def close(self):
-        self.log.append(self.name)
-
-
-@pytest.mark.parametrize("backend", list(ROWS))
+@on_rows
 @pytest.mark.parametrize(
     "odd, message",
     [
@@ -455,10 +353,8 @@ class Closes(Toy):
     ],
     ids=["shape", "dtype", "bounds", "n", "start", "kind"],
 )
-def test_5_9_sub_env_spaces_differ(backend, odd, message):
-    from sekai import SpaceMismatch
-
-    log = []
+def test_5_9_sub_env_spaces_differ(backend, odd, message, tmp_path):
+    log = tmp_path / "closed"
     usual = {"obs": Box(-1, 1, (3,)), "act": Discrete(2)}
     env_fns = [
         lambda: Closes(log, 0, **usual),
@@ -467,7 +363,7 @@ def test_5_9_sub_env_spaces_differ(backend, odd, message):
     ]
     with pytest.raises(SpaceMismatch, match=message):
         make(backend, env_fns)
-    assert sorted(log) in ([0, 1], [0, 1, 2])
+    assert sorted(log.read_text().split()) in (["0", "1"], ["0", "1", "2"])
 
 
 def test_5_9_equal_spaces_that_are_other_objects_are_fine():

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from backends import assert_same, both_modes, everywhere, make, on_rows, scripted
+from backends import assert_same, both_modes, everywhere, here, make, on_rows, scripted
 from toys import BOX1, INF, NCount, T, Toy, Z, fns
 
 from sekai import (
@@ -339,7 +339,7 @@ def test_8_1_an_observation_that_fails_once_leaves_nothing_behind(backend):
         assert v.obs_rms.count == before + 2
 
 
-@everywhere
+@here
 def test_8_1_a_transform_that_fails_as_an_episode_ends_shows_nothing_of_an_earlier_one(backend):
     fail = []
 
@@ -362,7 +362,7 @@ def test_8_1_a_transform_that_fails_as_an_episode_ends_shows_nothing_of_an_earli
         assert v.step(Z(v)).observations.tolist() == [[50.0], [30.0]]
 
 
-@everywhere
+@here
 def test_8_1_a_reset_past_the_wrapper_releases_its_frozen_rows(backend):
     first = T(1)
     with VecTransformObservation(scripted(backend, first, T(9), autoreset=False), lambda obs: obs * 10) as v:
@@ -520,7 +520,7 @@ def test_8_10_a_state_is_plain_data_of_its_own(backend, wrap, stats_of):
 
 
 @pytest.mark.parametrize(
-    "state_of",
+    "other",
     [
         lambda: VecNormalizeObservation(NCount([1]), stats="ewm"),
         lambda: VecNormalizeObservation(SyncVecEnv(fns(T(1), obs=Box(-1, 1, (2,)), r0=[0, 0]))),
@@ -529,18 +529,19 @@ def test_8_10_a_state_is_plain_data_of_its_own(backend, wrap, stats_of):
     ],
     ids=["kind", "shape", "nesting", "reward"],
 )
-def test_8_10_a_state_of_another_shape_or_kind_is_refused_and_changes_nothing(state_of):
-    with VecNormalizeObservation(NCount([2])) as v:
+def test_8_10_a_state_of_another_shape_or_kind_is_refused_and_changes_nothing(other):
+    with VecNormalizeObservation(NCount([2])) as v, other() as w:
         v.reset()
         before = v.state_dict()
         with pytest.raises(ValueError, match="load_state_dict"):
-            v.load_state_dict(state_of().state_dict())
+            v.load_state_dict(w.state_dict())
         assert v.state_dict() == before
         for nonsense in (None, {}, 3, {"kind": "running", "stats": None}):
             with pytest.raises(ValueError, match="load_state_dict"):
                 v.load_state_dict(nonsense)
-    with VecNormalizeReward(NCount([2])) as v, pytest.raises(ValueError, match="load_state_dict"):
-        v.load_state_dict(VecNormalizeObservation(NCount([1])).state_dict())
+    with VecNormalizeReward(NCount([2])) as v, VecNormalizeObservation(NCount([1])) as w:
+        with pytest.raises(ValueError, match="load_state_dict"):
+            v.load_state_dict(w.state_dict())
 
 
 # -- reward wrappers on frozen rows ------------------------------------------------------------------------

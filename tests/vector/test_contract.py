@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from backends import ALL, PROCS, ROWS, assert_same, both_modes, make, on_rows, scribble, scripted
+from backends import ALL, PROCS, ROWS, assert_same, both_modes, error, make, scribble, scripted
 from toys import BOX1, INF, Draws, T, Toy, Z, fns
 
 from sekai import (
@@ -28,11 +28,11 @@ from sekai import (
     TimeLimit,
     Tuple,
     VecEnvClosed,
-    VecEnvWorkerError,
     VecResetResult,
     VecStepResult,
     stack_infos,
 )
+from sekai.vector import ProcVecEnv
 
 
 class Builder:
@@ -44,7 +44,7 @@ class Builder:
 
     def error(self, kind):
         """What an exception of a sub-env becomes."""
-        return VecEnvWorkerError if self.backend in PROCS else kind
+        return error(self.backend, kind)
 
     def keep(self, vec):
         self.made.append(vec)
@@ -101,9 +101,12 @@ def play(vec, steps, seed=3):
 @both_modes
 def test_every_backend_agrees_on_the_same_episodes(autoreset):
     scripts = [T(1), T(3), [([9.0], 2.5, False, False, {}), ([8.0], -1.0, True, True, {})]]
-    reference, *others = (play(scripted(name, *scripts, autoreset=autoreset), 9) for name in ALL)
-    for other in others:
-        assert_same(reference, other)
+    runs = []
+    for name in ALL:
+        with scripted(name, *scripts, autoreset=autoreset) as vec:
+            runs.append(play(vec, 9))
+    for run in runs[1:]:
+        assert_same(runs[0], run)
 
 
 def test_results_are_batched(toys):
@@ -163,10 +166,9 @@ def test_a_finished_sub_env_is_reset_in_the_same_step(toys):
     assert result.infos[1] == {"why": 2}
 
 
-@on_rows
-def test_autoreset_matches_the_autoreset_wrapper(backend):
+def test_autoreset_matches_the_autoreset_wrapper(rows):
     script = [([1.0], 1.0, False, False, {"k": 1}), ([2.0], 2.0, False, True, {"k": 2})]
-    vec = ROWS[backend](fns(script, i0={"k": 0}))
+    vec = rows(fns(script, i0={"k": 0}))
     env = AutoReset(Toy(script, i0={"k": 0}))
     vec.reset(), env.reset()
     for _ in range(5):
@@ -265,18 +267,18 @@ def test_async_methods_give_what_the_sync_ones_give(toys, autoreset):
     assert_same(sync, asyncio.run(play_async()))
 
 
-@on_rows
-def test_a_subclass_that_overrides_only_the_sync_methods_gets_async_ones_that_run_them(backend):
-    class Loud(ROWS[backend]):
+@pytest.mark.parametrize("kind", [SyncVecEnv, AsyncVecEnv, ProcVecEnv])
+def test_a_subclass_that_overrides_only_the_sync_methods_gets_async_ones_that_run_them(kind):
+    class Loud(kind):
         def step(self, actions):
             return "stepped"
 
         def reset(self, *, seed=None, options=None):
             return "reset", seed
 
-    vec = Loud(fns(T(1)))
-    assert asyncio.run(vec.async_step([0])) == "stepped"
-    assert asyncio.run(vec.async_reset(seed=3)) == ("reset", 3)
+    with Loud(fns(T(1))) as vec:
+        assert asyncio.run(vec.async_step([0])) == "stepped"
+        assert asyncio.run(vec.async_reset(seed=3)) == ("reset", 3)
 
 
 # -- reset ---------------------------------------------------------------------------------------------------
@@ -439,13 +441,20 @@ def test_each_sub_env_receives_an_element_of_its_own_space(rows, act):
         assert all(action in act for action in vec.get_attr("last_action"))
 
 
-def test_actions_are_copied(rows_here):
-    vec = rows_here(fns(T(9), T(9), act=Box(0, 1, (2,), np.float64)))
+def test_actions_are_copied(rows):
+    vec = rows(fns(T(9), T(9), act=Box(0, 1, (2,), np.float64)))
     vec.reset()
     actions = np.zeros((2, 2))
     vec.step(actions)
     actions[:] = 1
     assert_same(vec.get_attr("last_action")[1], np.zeros(2))
+
+
+def test_a_sub_env_that_writes_into_its_action_does_not_change_the_callers(rows_here):
+    vec = rows_here(fns(T(9), T(9), act=Box(0, 1, (2,), np.float64)))
+    vec.reset()
+    actions = np.ones((2, 2))
+    vec.step(actions)
     vec.envs[0].last_action[:] = 5
     assert (actions == 1).all()
 
@@ -511,7 +520,7 @@ def test_results_never_change_and_writing_into_them_changes_nothing(toys, autore
     assert_same(play(vec, 7), untouched)
 
 
-def test_sub_envs_that_share_one_array(rows_here):
+def test_sub_envs_that_share_one_array(rows):
     buffer = np.zeros(1)
 
     class Shared(Toy):
@@ -519,7 +528,7 @@ def test_sub_envs_that_share_one_array(rows_here):
             buffer[0] = action
             return StepResult(buffer, 0.0, False, False, {"b": buffer})
 
-    vec = rows_here([lambda: Shared(T(1)) for _ in range(3)], autoreset=True)
+    vec = rows([lambda: Shared(T(1)) for _ in range(3)], autoreset=True)
     vec.reset()
     result = vec.step([1, 0, 1])
     assert result.observations.tolist() == [[1.0], [0.0], [1.0]]
@@ -639,13 +648,16 @@ def test_spaces_must_be_the_same(rows_here, kind, other):
     assert [env.n_close for env in built] == [1, 1, 0]
 
 
-def test_construction_errors(rows_here):
+def test_construction_errors(rows):
     with pytest.raises(ValueError, match="expected at least one callable"):
-        rows_here([])
+        rows([])
     with pytest.raises(TypeError, match=r"env_fns\[1\]: expected a callable"):
-        rows_here([lambda: Toy(T(1)), Toy(T(1))])
+        rows([lambda: Toy(T(1)), Toy(T(1))])
     with pytest.raises(TypeError, match=r"env_fns\[0\]: expected it to build a sekai.Env, got int"):
-        rows_here([lambda: 3])
+        rows([lambda: 3])
+
+
+def test_one_env_object_for_two_sub_envs(rows_here):
     env = Toy(T(1))
     for again in (env, TimeLimit(env, 3)):
         with pytest.raises(ValueError, match=r"env_fns\[1\] gave the same env object as env_fns\[0\]"):
@@ -665,15 +677,15 @@ def test_call_calls_a_method_or_reads_an_attribute(toys):
         vec.call("k", 1)
 
 
-def test_attributes_are_found_through_the_wrapper_stack(rows_here):
-    vec = rows_here([lambda: TimeLimit(AutoReset(Toy(T(9))), 5), lambda: TimeLimit(AutoReset(Toy(T(9))), 5)])
+def test_attributes_are_found_through_the_wrapper_stack(rows):
+    vec = rows([lambda: TimeLimit(AutoReset(Toy(T(9))), 5), lambda: TimeLimit(AutoReset(Toy(T(9))), 5)])
     vec.reset()
     vec.step(Z(vec))
     assert vec.get_attr("elapsed_steps") == [1, 1]  # of the TimeLimit
     assert vec.get_attr("n_step") == vec.call("n_step") == [1, 1]  # of the Toy
     assert vec.call("add", 1) == [2, 2]
     vec.set_attr("k", 4)
-    assert [env.unwrapped.k for env in vec.envs] == [4, 4]
+    assert [env.k for env in vec.get_attr("unwrapped")] == [4, 4]
     vec.set_attr("n_step", [8, 9])
     assert vec.get_attr("n_step") == [8, 9]
 
@@ -718,9 +730,9 @@ def test_repr_names_the_class_and_the_number(toys):
 
 def test_sync_copy_has_no_effect():
     for copying in (True, False):
-        vec = SyncVecEnv(fns(T(3)), copy=copying)
-        first = vec.reset().observations
-        vec.step([0])
+        with SyncVecEnv(fns(T(3)), copy=copying) as vec:
+            first = vec.reset().observations
+            vec.step([0])
         assert first.tolist() == [[0.0]]
 
 
@@ -773,10 +785,10 @@ def test_async_backend_waits_for_all_before_it_raises():
         async def async_step(self, action):
             raise OSError("bad")
 
-    vec = AsyncVecEnv([lambda: Bad(T(9)), lambda: Slow(T(9))])
-    vec.reset()
-    with pytest.raises(OSError, match="bad"):
-        vec.step([0, 0])
+    with AsyncVecEnv([lambda: Bad(T(9)), lambda: Slow(T(9))]) as vec:
+        vec.reset()
+        with pytest.raises(OSError, match="bad"):
+            vec.step([0, 0])
     assert log == ["slow"]
 
 
@@ -791,6 +803,6 @@ def test_async_backend_runs_sub_envs_concurrently():
                 await asyncio.sleep(0)
             return self.step(action)
 
-    vec = AsyncVecEnv([lambda: Meets(T(9)) for _ in range(barrier_size)])
-    vec.reset()
-    assert vec.step([0] * barrier_size).observations.tolist() == [[1.0]] * barrier_size
+    with AsyncVecEnv([lambda: Meets(T(9)) for _ in range(barrier_size)]) as vec:
+        vec.reset()
+        assert vec.step([0] * barrier_size).observations.tolist() == [[1.0]] * barrier_size

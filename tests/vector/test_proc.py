@@ -655,20 +655,39 @@ def test_an_env_fn_that_fails_is_told_before_a_slow_one_is_built():
     assert time.monotonic() - start < 5
 
 
-def test_a_timeout_of_zero_takes_what_has_come(build):
-    vec = build([Misbehaves], step_timeout=0.0)
+def test_a_timeout_of_zero_is_closable_at_once():
+    vec = ProcVecEnv([Misbehaves] * 2, step_timeout=0.0)
     with pytest.raises(VecEnvWorkerError, match="TimeoutError"):
         while True:
             vec.reset()
-    assert wait_until(lambda: settles(vec))
+    start = time.monotonic()
+    vec.close()
+    assert time.monotonic() - start < 2
 
 
-def test_frozen_is_known_after_a_step_that_failed(build):
-    vec = build([lambda: Toy(T(1)), partial(Fails, at=1)], autoreset=False, num_workers=1)
+@pytest.mark.parametrize("kwargs", [{}, {"num_workers": 1}, {"shared_memory": False}], ids=str)
+def test_frozen_is_known_after_a_step_that_failed(build, kwargs):
+    vec = build([lambda: Toy(T(1)), partial(Fails, at=1)], autoreset=False, **kwargs)
     vec.reset()
     with pytest.raises(VecEnvWorkerError):
         vec.step([0, 0])
     assert vec.frozen.tolist() == [True, False]
+    assert vec.step([0, 0]).rewards.tolist() == [0.0, 1.0]
+
+
+def test_an_env_without_spaces_is_named():
+    class Bare(Misbehaves):
+        def __init__(self):
+            super().__init__()
+            self.observation_space = property()
+
+        def __getattribute__(self, name):
+            if name == "action_space":
+                raise AttributeError("no action_space")
+            return super().__getattribute__(name)
+
+    with pytest.raises(VecEnvWorkerError, match="sub-env 0: AttributeError: no action_space"):
+        ProcVecEnv([Bare])
 
 
 def test_the_event_loop_is_free_while_workers_are_busy(build):
@@ -714,6 +733,7 @@ def test_a_handler_that_raises_in_the_middle_of_calls_never_hangs(tmp_path):
                 except Alarm:
                     rung += 1
                 except VecEnvWorkerError:  # the alarm came in the middle of a message
+                    signal.setitimer(signal.ITIMER_REAL, 0)
                     vec.close()
                     vec = None
             signal.setitimer(signal.ITIMER_REAL, 0)

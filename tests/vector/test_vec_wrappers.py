@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from backends import ROWS, scripted
-from toys import BOX1, INF, Draws, NativeToy, NCount, T, Z
+from backends import KINDS, on_rows, scripted
+from toys import BOX1, INF, Draws, NativeToy, NCount, T, Toy, Z
 
 from sekai import (
     AsyncVecEnv,
@@ -51,17 +52,19 @@ def nested_script(n):
     return [(nested(k), float(k), k == n, False, {}) for k in range(1, n + 1)]
 
 
-@pytest.fixture(params=[*ROWS, "native"])
-def toys(request):
-    made = []
+@pytest.fixture
+def keep():
+    """Gives back the VecEnv it is given, and closes it after the test."""
+    with ExitStack() as kept:
+        yield kept.enter_context
 
+
+@pytest.fixture(params=KINDS)
+def toys(request, keep):
     def build(*scripts, **kwargs):
-        made.append(scripted(request.param, *scripts, **kwargs))
-        return made[-1]
+        return keep(scripted(request.param, *scripts, **kwargs))
 
-    yield build
-    for vec in made:
-        vec.close()
+    return build
 
 
 class AddOne(VecObservationWrapper):
@@ -102,8 +105,8 @@ def test_a_wrapper_is_transparent(toys):
     assert vec.closed and inner.closed
 
 
-def test_public_attributes_are_read_from_inside():
-    vec = VecWrapper(NCount([2]))
+def test_public_attributes_are_read_from_inside(keep):
+    vec = keep(VecWrapper(NCount([2])))
     assert vec.T.tolist() == [2]
     with pytest.raises(AttributeError, match="nope"):
         vec.nope  # noqa: B018
@@ -124,7 +127,7 @@ def test_only_a_vec_env_can_be_wrapped():
         VecNormalizeReward(Draws())
 
 
-def test_async_calls_stay_concurrent():
+def test_async_calls_stay_concurrent(keep):
     meeting = []
 
     class Meets(Draws):
@@ -134,23 +137,22 @@ def test_async_calls_stay_concurrent():
                 await asyncio.sleep(0)
             return self.step(action)
 
-    vec = VecNormalizeReward(AddOne(VecRecordEpisodeStatistics(Flip(Halve(AsyncVecEnv([Meets] * 3))))))
+    vec = keep(VecNormalizeReward(AddOne(VecRecordEpisodeStatistics(Flip(Halve(AsyncVecEnv([Meets] * 3)))))))
 
     async def play():
         await vec.async_reset(seed=1)
         return await vec.async_step([0, 0, 0])
 
     assert asyncio.run(play()).rewards.shape == (3,)
-    vec.close()
 
 
 @pytest.mark.parametrize("kind", [VecWrapper, AddOne, Halve, Flip, VecNormalizeReward, VecRecordEpisodeStatistics])
-def test_a_subclass_that_overrides_only_step_gets_an_async_step_that_runs_it(kind):
+def test_a_subclass_that_overrides_only_step_gets_an_async_step_that_runs_it(keep, kind):
     class Loud(kind):
         def step(self, actions):
             return "stepped", super().step(actions).rewards.tolist()
 
-    vec = Loud(NCount([5]))
+    vec = keep(Loud(NCount([5])))
     vec.reset()
     name, _ = asyncio.run(vec.async_step([0]))
     assert name == "stepped"
@@ -188,14 +190,14 @@ def test_final_observations_of_another_space(toys):
     assert [info["final_observation"]["twice"].tolist() for info in infos] == [[2.0], [2.0]]
 
 
-def test_a_read_info_sees_the_transformed_final_observation():
+def test_a_read_info_sees_the_transformed_final_observation(keep):
     class Reads(VecWrapper):
         def step(self, actions):
             result = self.venv.step(actions)
             assert result.infos[0]["final_observation"].tolist() == [1.0]
             return result
 
-    vec = AddOne(Reads(NCount([1, 2])))
+    vec = keep(AddOne(Reads(NCount([1, 2]))))
     vec.reset()
     assert vec.step([0, 0]).infos[0]["final_observation"].tolist() == [2.0]
 
@@ -228,8 +230,8 @@ def test_a_reward_transform_of_another_shape_is_refused(toys):
         vec.step([0, 0])
 
 
-def test_actions_are_transformed():
-    native = NativeToy([T(9), T(9)])
+def test_actions_are_transformed(keep):
+    native = keep(NativeToy([T(9), T(9)]))
     vec = Flip(native)
     vec.reset()
     vec.step([0, 1])
@@ -258,9 +260,9 @@ def test_statistics_of_each_sub_env(toys, autoreset):
     ]
 
 
-def test_statistics_are_those_of_the_single_env_wrapper(toys):
+def test_statistics_are_those_of_the_single_env_wrapper(toys, keep):
     vec = VecRecordEpisodeStatistics(toys(T(2), T(3)))
-    singles = SyncVecEnv([lambda n=n: RecordEpisodeStatistics(make_single(n)) for n in (2, 3)])
+    singles = keep(SyncVecEnv([lambda n=n: RecordEpisodeStatistics(Toy(T(n))) for n in (2, 3)]))
     vec.reset(), singles.reset()
     for _ in range(7):
         infos, expected = vec.step([0, 0]).infos, singles.step([0, 0]).infos
@@ -269,12 +271,6 @@ def test_statistics_are_those_of_the_single_env_wrapper(toys):
             if "episode" in info:
                 for field in ("episode_return", "episode_length", "terminated", "truncated"):
                     assert getattr(info["episode"], field) == getattr(single["episode"], field)
-
-
-def make_single(n):
-    from toys import Toy
-
-    return Toy(T(n))
 
 
 def test_a_reset_in_mid_episode_records_nothing_and_clears_all(toys):
@@ -302,8 +298,8 @@ def test_a_tracker_of_ones_own_and_the_size_of_the_default_one(toys):
 
 
 @pytest.mark.parametrize("options", [{}, {"stats": "ewm", "halflife": 3.0}, {"clip": 0.5}, {"epsilon": 1.0}], ids=str)
-def test_observations_are_normalised_like_those_of_the_single_env_wrapper(options):
-    vec = VecNormalizeObservation(SyncVecEnv([Draws]), **options)
+def test_observations_are_normalised_like_those_of_the_single_env_wrapper(keep, options):
+    vec = keep(VecNormalizeObservation(SyncVecEnv([Draws]), **options))
     single = NormalizeObservation(Draws(), **options)
     assert vec.observation_space == single.observation_space
     np.testing.assert_array_equal(vec.reset(seed=[4]).observations[0], single.reset(seed=4).observation)
@@ -344,10 +340,11 @@ def test_masked_slots_count_only_where_occupied(toys):
     assert round(float(np.ravel(stats.count)[0])) == 4
 
 
-def test_sequences_pass_through():
+@on_rows
+def test_sequences_pass_through(keep, backend):
     obs = Dict({"seq": Sequence(Discrete(3)), "x": BOX1})
     script = [({"seq": (1, 2), "x": [float(k)]}, 0.0, k == 2, False, {}) for k in (1, 2)]
-    vec = VecNormalizeObservation(scripted("sync", script, script, obs=obs, r0={"seq": (), "x": [0.0]}))
+    vec = keep(VecNormalizeObservation(scripted(backend, script, script, obs=obs, r0={"seq": (), "x": [0.0]})))
     vec.reset()
     assert vec.step([0, 0]).observations["seq"] == [(1, 2), (1, 2)]
     assert vec.step([0, 0]).infos[0]["final_observation"]["seq"] == (1, 2)
@@ -383,8 +380,8 @@ def test_frozen_statistics(toys):
     assert (vec.state_dict(), vec.venv.state_dict()) == states
 
 
-def test_rewards_are_scaled_like_those_of_the_single_env_wrapper():
-    vec = VecNormalizeReward(SyncVecEnv([lambda: Draws(6)]), gamma=0.9)
+def test_rewards_are_scaled_like_those_of_the_single_env_wrapper(keep):
+    vec = keep(VecNormalizeReward(SyncVecEnv([lambda: Draws(6)]), gamma=0.9))
     single = NormalizeReward(Draws(6), gamma=0.9)
     vec.reset(seed=[4]), single.reset(seed=4)
     for _ in range(30):
@@ -424,7 +421,7 @@ def test_frozen_sub_envs_do_not_update_the_return_statistics(toys):
     ],
     ids=["observation", "reward"],
 )
-def test_state_dicts(toys, wrap, other):
+def test_state_dicts(toys, keep, wrap, other):
     vec = wrap(toys(T(3), T(5)))
     vec.reset()
     for _ in range(4):
@@ -445,7 +442,7 @@ def test_state_dicts(toys, wrap, other):
         with pytest.raises(ValueError, match="kind"):
             other(toys(T(3))).load_state_dict(state)
         with pytest.raises(ValueError, match="shape"):
-            wrap(NativeToy([T(1)], obs=Box(-1, 1, (3,)), r0=np.zeros(3))).load_state_dict(state)
+            wrap(keep(NativeToy([T(1)], obs=Box(-1, 1, (3,)), r0=np.zeros(3)))).load_state_dict(state)
 
 
 # -- over a native env ---------------------------------------------------------------------------------------
@@ -458,12 +455,12 @@ class Untouchable(InfoList):
         raise AssertionError(f"dict {row} was built")
 
 
-def test_over_a_native_env_no_wrapper_builds_a_dict(monkeypatch):
+def test_over_a_native_env_no_wrapper_builds_a_dict(keep, monkeypatch):
     import sekai.batching.episodes
 
     monkeypatch.setattr(sekai.batching.episodes, "InfoList", Untouchable)
     scripts = [[(obs, r, t, u, {"x": 1.0}) for obs, r, t, u, _ in T(n)] for n in (1, 2, 3)]
-    vec = NativeToy(scripts, i0={"x": 0.0}, max_episode_steps=2)
+    vec = keep(NativeToy(scripts, i0={"x": 0.0}, max_episode_steps=2))
     vec = VecNormalizeReward(VecNormalizeObservation(AddOne(Halve(VecRecordEpisodeStatistics(vec)))))
     vec.reset()
     for _ in range(6):
