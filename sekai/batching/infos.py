@@ -73,18 +73,23 @@ def snapshot_columns(columns: InfoArrays, num_rows: int, where: str) -> dict[str
     """
     copied: dict[str, NDArray[Any]] = {}
     for key, column in columns.items():
-        try:
-            array = np.asarray(column)
-        except ValueError as ragged:
-            raise ValueError(f"{where}: expected info column {key!r} to be an array, got {ragged}") from None
-        if array.ndim == 0 or len(array) != num_rows:
+        array = column if column.__class__ is np.ndarray else _as_column(column, key, where)
+        shape = array.shape
+        if not shape or shape[0] != num_rows:
             raise ValueError(
-                f"{where}: expected info column {key!r} with a first axis of {num_rows}, got shape {array.shape}"
+                f"{where}: expected info column {key!r} with a first axis of {num_rows}, got shape {shape}"
             )
         flags = array.flags
-        handed_over = flags.owndata and not flags.writeable and array.dtype != object
+        handed_over = not flags.writeable and flags.owndata and array.dtype != object
         copied[key] = array if handed_over else snapshot_value(array)
     return copied
+
+
+def _as_column(column: Any, key: str, where: str) -> NDArray[Any]:
+    try:
+        return np.asarray(column)
+    except ValueError as ragged:
+        raise ValueError(f"{where}: expected info column {key!r} to be an array, got {ragged}") from None
 
 
 def column_item(column: NDArray[Any], row: int) -> Any:

@@ -261,18 +261,18 @@ def test_without_descriptors_as_on_windows(build, monkeypatch):
     monkeypatch.setattr("sekai.vector.line.DESCRIPTORS", False)
     sync = SyncVecEnv([partial(Draws, 3)] * 3)
     with pytest.warns(RuntimeWarning, match="fork"):
-        vec = build([partial(Draws, 3)] * 3, context="fork", num_workers=2, shared_memory=False)
+        vec = build([partial(Draws, 3)] * 3, context="fork", num_workers=2, shared_memory=False, close_timeout=0.3)
     assert_same(sync.reset(seed=1), vec.reset(seed=1))
     for _ in range(5):
         assert_same(sync.step([0] * 3), vec.step([0] * 3))
     assert_same(sync.step([0] * 3), asyncio.run(vec.async_step([0] * 3)))
     with pytest.warns(RuntimeWarning, match="fork"):
-        vec = build([Misbehaves] * 2, context="fork", step_timeout=0.3)
+        vec = build([Misbehaves] * 2, context="fork", step_timeout=0.3, close_timeout=0.3)
     vec.reset()
     with pytest.raises(VecEnvWorkerError, match="TimeoutError"):
         vec.step([NOTHING, SLEEP])
     with pytest.warns(RuntimeWarning, match="fork"):
-        vec = build([Misbehaves] * 2, context="fork")
+        vec = build([Misbehaves] * 2, context="fork", close_timeout=0.3)
     vec.reset()
     with pytest.raises(VecEnvWorkerError, match="worker 1 .* died with exit status 3"):
         vec.step([NOTHING, EXIT])
