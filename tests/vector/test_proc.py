@@ -256,6 +256,7 @@ def test_local_classes_and_lambdas_travel(build):
     assert vec.step([0]).observations.tolist() == [[7.0]]
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
 def test_without_descriptors_as_on_windows(build, monkeypatch):
     # A forked worker has the same module, so that both ends of the line agree.
     monkeypatch.setattr("sekai.vector.line.DESCRIPTORS", False)
@@ -797,6 +798,7 @@ def test_classes_of_the_main_module_go_both_ways(tmp_path):
     assert (ran.stdout, ran.stderr) == ("both ways\n", "")
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
 def test_a_forked_copy_refuses_to_work(build):
     vec = build([Misbehaves])
     vec.reset()
