@@ -181,7 +181,7 @@ def test_a_bad_price_in_memory_is_refused_by_index_and_column(value, shown):
         (np.array([np.finfo(np.longdouble).max, 1.0], dtype=np.longdouble), ""),
         (np.ma.array([1.0, 2.0], mask=[True, False]), "'masked'"),
         (np.ma.array([1.0, 2.0], mask=True), "'masked'"),
-        (np.array([(1.0,)] * 2, dtype=[("a", "f8")]), "(1.0,)"),
+        (np.array([(1,)] * 2, dtype=[("a", "i8")]), "(1,)"),
     ],
 )
 @pytest.mark.parametrize("column", ["open", "close"])
