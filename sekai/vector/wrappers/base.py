@@ -46,7 +46,8 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
 
     def step(self, actions: Any) -> VecStepResult[Any]:
         """Step the wrapped VecEnv."""
-        return self.venv.step(actions)
+        frozen = self._frozen_before()
+        return self._after_step(self.venv.step(actions), frozen)
 
     def reset(
         self,
@@ -55,11 +56,12 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
         """Reset the wrapped VecEnv."""
-        return self.venv.reset(seed=seed, options=options)
+        return self._after_reset(self.venv.reset(seed=seed, options=options))
 
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """Step the wrapped VecEnv through its ``async_step()``."""
-        return await self.venv.async_step(actions)
+        frozen = self._frozen_before()
+        return self._after_step(await self.venv.async_step(actions), frozen)
 
     async def async_reset(
         self,
@@ -68,7 +70,20 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
         """Reset the wrapped VecEnv through its ``async_reset()``."""
-        return await self.venv.async_reset(seed=seed, options=options)
+        return self._after_reset(await self.venv.async_reset(seed=seed, options=options))
+
+    def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+        """What becomes of a step's result, on the way of both APIs.
+
+        Args:
+            result: What the wrapped VecEnv returned.
+            frozen: bool (num_envs,), the sub-envs that the step only repeated; None where autoreset leaves none.
+        """
+        return result
+
+    def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
+        """What becomes of a reset's result, on the way of both APIs."""
+        return result
 
     def close(self) -> None:
         """Close the wrapped VecEnv."""
@@ -157,35 +172,7 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         batch = layout.concatenate(self.venv.observation_space, [obs])
         return next(layout.iterate(self.observation_space, self.observation(batch), 1))
 
-    def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step the wrapped VecEnv and transform what it observes."""
-        frozen = self._frozen_before()
-        return self._transform_step(self.venv.step(actions), frozen)
-
-    def reset(
-        self,
-        *,
-        seed: list[SeedType] | SeedType = None,
-        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-    ) -> VecResetResult[Any]:
-        """Reset the wrapped VecEnv and transform what it observes."""
-        return self._transform_reset(self.venv.reset(seed=seed, options=options))
-
-    async def async_step(self, actions: Any) -> VecStepResult[Any]:
-        """``step()``, through the wrapped VecEnv's ``async_step()``."""
-        frozen = self._frozen_before()
-        return self._transform_step(await self.venv.async_step(actions), frozen)
-
-    async def async_reset(
-        self,
-        *,
-        seed: list[SeedType] | SeedType = None,
-        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-    ) -> VecResetResult[Any]:
-        """``reset()``, through the wrapped VecEnv's ``async_reset()``."""
-        return self._transform_reset(await self.venv.async_reset(seed=seed, options=options))
-
-    def _transform_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+    def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
         self._repeated = frozen
         try:
             observations = layout.own_batch(self.observation(result.observations))
@@ -198,7 +185,7 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         self._transform_finals(result.infos)
         return VecStepResult(observations, result.rewards, result.terminated, result.truncated, result.infos)
 
-    def _transform_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
+    def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
         if self._held is not None:
             self._held.release()
         return VecResetResult(layout.own_batch(self.observation(result.observations)), result.infos)
@@ -231,17 +218,7 @@ class VecRewardWrapper(VecWrapper[ObsType, ActType, ObsType, ActType], ABC, Gene
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """Transform a batch of rewards, float64 (N,)."""
 
-    def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step the wrapped VecEnv and transform its rewards."""
-        frozen = self._frozen_before()
-        return self._transform_step(self.venv.step(actions), frozen)
-
-    async def async_step(self, actions: Any) -> VecStepResult[Any]:
-        """``step()``, through the wrapped VecEnv's ``async_step()``."""
-        frozen = self._frozen_before()
-        return self._transform_step(await self.venv.async_step(actions), frozen)
-
-    def _transform_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+    def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
         rewards = np.array(self.reward(result.rewards), dtype=np.float64)
         if rewards.shape != (self.num_envs,):
             raise ValueError(f"{type(self).__name__}.reward(): expected shape ({self.num_envs},), got {rewards.shape}")
@@ -259,8 +236,8 @@ class VecActionWrapper(VecWrapper[ObsType, WActType, ObsType, ActType], ABC, Gen
 
     def step(self, actions: Any) -> VecStepResult[Any]:
         """Step the wrapped VecEnv with the transformed actions."""
-        return self.venv.step(self.action(actions))
+        return super().step(self.action(actions))
 
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """``step()``, through the wrapped VecEnv's ``async_step()``."""
-        return await self.venv.async_step(self.action(actions))
+        return await super().async_step(self.action(actions))

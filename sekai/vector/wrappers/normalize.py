@@ -11,7 +11,7 @@ from sekai.batching import layout
 from sekai.normalization import DiscountedReturn, ObservationNormalizer
 from sekai.results import VecResetResult, VecStepResult
 from sekai.stats import RunningMeanStd, StatsKind
-from sekai.types import ActType, ObsType, SeedType
+from sekai.types import ActType, ObsType
 from sekai.vector.base import VecEnv
 from sekai.vector.wrappers.base import VecObservationWrapper, VecWrapper
 
@@ -105,38 +105,6 @@ class VecNormalizeReward(VecWrapper[ObsType, ActType, ObsType, ActType]):
         self._returns = DiscountedReturn(self.num_envs, gamma, epsilon)
         self.update_running_mean = True
 
-    def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step the wrapped VecEnv and scale its rewards."""
-        frozen = self._frozen_before()
-        return self._scale(self.venv.step(actions), frozen)
-
-    async def async_step(self, actions: Any) -> VecStepResult[Any]:
-        """``step()``, through the wrapped VecEnv's ``async_step()``."""
-        frozen = self._frozen_before()
-        return self._scale(await self.venv.async_step(actions), frozen)
-
-    def reset(
-        self,
-        *,
-        seed: list[SeedType] | SeedType = None,
-        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-    ) -> VecResetResult[Any]:
-        """Reset the wrapped VecEnv and begin every return again; the statistics are kept."""
-        result = self.venv.reset(seed=seed, options=options)
-        self._returns.reset()
-        return result
-
-    async def async_reset(
-        self,
-        *,
-        seed: list[SeedType] | SeedType = None,
-        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-    ) -> VecResetResult[Any]:
-        """``reset()``, through the wrapped VecEnv's ``async_reset()``."""
-        result = await self.venv.async_reset(seed=seed, options=options)
-        self._returns.reset()
-        return result
-
     @property
     def return_rms(self) -> RunningMeanStd:
         """The running statistics of the discounted returns."""
@@ -159,9 +127,13 @@ class VecNormalizeReward(VecWrapper[ObsType, ActType, ObsType, ActType]):
         """
         self._returns.load_state_dict(state)
 
-    def _scale(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+    def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
         live = None if frozen is None else ~frozen
         self._returns.update(result.rewards, live, learn=self.update_running_mean)
         rewards = self._returns.scale(result.rewards)
         self._returns.end(result.dones)
         return VecStepResult(result.observations, rewards, result.terminated, result.truncated, result.infos)
+
+    def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
+        self._returns.reset()
+        return result

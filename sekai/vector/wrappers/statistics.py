@@ -12,7 +12,7 @@ from sekai.batching.info_list import InfoList
 from sekai.batching.infos import EPISODE
 from sekai.results import VecResetResult, VecStepResult
 from sekai.tracking import EpisodeStats, InMemoryTracker, StatsTracker
-from sekai.types import ActType, ObsType, SeedType
+from sekai.types import ActType, ObsType
 from sekai.vector.base import VecEnv
 from sekai.vector.wrappers.base import VecWrapper
 
@@ -46,35 +46,7 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         self._start_times: NDArray[np.float64] = np.zeros(self.num_envs)
 
-    def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step the wrapped VecEnv and record the episodes that end."""
-        frozen = self._frozen_before()
-        return self._record(self.venv.step(actions), frozen)
-
-    async def async_step(self, actions: Any) -> VecStepResult[Any]:
-        """``step()``, through the wrapped VecEnv's ``async_step()``."""
-        frozen = self._frozen_before()
-        return self._record(await self.venv.async_step(actions), frozen)
-
-    def reset(
-        self,
-        *,
-        seed: list[SeedType] | SeedType = None,
-        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-    ) -> VecResetResult[Any]:
-        """Reset the wrapped VecEnv and begin every count again."""
-        result = self.venv.reset(seed=seed, options=options)
-        self._begin(slice(None), time.monotonic())
-        return result
-
-    async def async_reset(
-        self,
-        *,
-        seed: list[SeedType] | SeedType = None,
-        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-    ) -> VecResetResult[Any]:
-        """``reset()``, through the wrapped VecEnv's ``async_reset()``."""
-        result = await self.venv.async_reset(seed=seed, options=options)
+    def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
         self._begin(slice(None), time.monotonic())
         return result
 
@@ -83,7 +55,7 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
         self._lengths[rows] = 0
         self._start_times[rows] = now
 
-    def _record(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+    def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
         self._returns += result.rewards
         dones = result.terminated | result.truncated
         if frozen is None:
