@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
 import numpy as np
+
+#: Seconds that the system can wait for; nobody will notice that it is not longer.
+_FOREVER = 1e6
 
 
 def check_integer(value: Any, name: str, expected: str = "an integer") -> int:
@@ -43,3 +47,21 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
     if count < minimum:
         raise ValueError(f"{name}: expected at least {minimum}, got {count}")
     return count
+
+
+def check_seconds(value: Any, name: str) -> float:
+    """A time to wait for, in seconds, as a plain float of at most a million.
+
+    Args:
+        value: A Python or NumPy number of at least 0.
+        name: What the error message calls it.
+
+    Raises:
+        TypeError: It is no number, or a bool.
+        ValueError: It is negative or not finite.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name}: expected a number of seconds, got {value!r}")
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name}: expected a number of seconds of at least 0, got {value}")
+    return float(min(value, _FOREVER))

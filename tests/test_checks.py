@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sekai.checks import check_count, check_integer
+from sekai.checks import check_count, check_integer, check_seconds
 
 
 @pytest.mark.parametrize("check", [check_count, check_integer])
@@ -41,3 +41,25 @@ def test_the_minimum_is_a_count_and_is_1_by_default():
     assert (check_count(0, "n", minimum=0), check_count(2, "n", minimum=2), check_count(1, "n")) == (0, 2, 1)
     with pytest.raises(ValueError, match="n: expected at least 1, got 0"):
         check_count(0, "n")
+
+
+@pytest.mark.parametrize("value", [0, 3, 0.5, np.float32(0.5), np.int8(3)])
+def test_seconds_become_a_plain_float(value):
+    checked = check_seconds(value, "close_timeout")
+    assert checked == value and type(checked) is float
+
+
+def test_seconds_beyond_what_a_system_can_wait_for_are_cut_to_it():
+    assert check_seconds(10**400, "close_timeout") == check_seconds(1e300, "close_timeout") == 1e6
+
+
+@pytest.mark.parametrize("value", [None, True, np.True_, "1", [1.0], 1j, np.complex64(1)])
+def test_what_is_no_number_of_seconds_is_refused(value):
+    with pytest.raises(TypeError, match="^step_timeout: expected a number of seconds, got "):
+        check_seconds(value, "step_timeout")
+
+
+@pytest.mark.parametrize("value", [-1, -0.1, np.inf, -np.inf, np.nan])
+def test_seconds_that_nothing_can_wait_for_are_refused(value):
+    with pytest.raises(ValueError, match="^step_timeout: expected a number of seconds of at least 0, got "):
+        check_seconds(value, "step_timeout")

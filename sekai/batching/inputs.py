@@ -110,6 +110,11 @@ def spread_options(options: Any, n: int) -> list[OptionsType]:
     return [None if entry is None else dict(entry) for entry in options]
 
 
+def spread_resets(seed: Any, options: Any, n: int) -> list[tuple[SeedType, OptionsType]]:
+    """One pair of seed and options per sub-env; raises what ``spread_seeds`` and ``spread_options`` do."""
+    return list(zip(spread_seeds(seed, n), spread_options(options, n), strict=True))
+
+
 def check_autoreset_options(options: Any) -> AutoresetOptions:
     """The ``autoreset_options=`` of a vector environment; TypeError unless a dict, a callable or None."""
     if options is None or isinstance(options, dict) or callable(options):

@@ -49,8 +49,7 @@ class RowVecEnv(VecEnv[ObsType, ActType]):
     def _reset_inputs(self, seed: Any, options: Any) -> list[tuple[SeedType, OptionsType]]:
         """One seed and one options dict per row, or the reason why there is no reset."""
         self._require_open("reset()")
-        seeds = inputs.spread_seeds(seed, self.num_envs)
-        pairs = list(zip(seeds, inputs.spread_options(options, self.num_envs), strict=True))
+        pairs = inputs.spread_resets(seed, options, self.num_envs)
         self._has_reset = False
         return pairs
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import pickle
 import warnings
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import inputs, layout
-from sekai.checks import check_count
+from sekai.checks import check_count, check_seconds
 from sekai.cores import usable_cores
 from sekai.errors import SpaceMismatch, VecEnvWorkerError
 from sekai.results import VecResetResult, VecStepResult
@@ -96,16 +95,13 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         env_fns = check_env_fns(env_fns)
         self.num_envs = len(env_fns)
         self.autoreset = bool(autoreset)
-        self._step_timeout = _check_seconds(step_timeout, "step_timeout")
-        close_seconds = _check_seconds(close_timeout, "close_timeout")
-        if close_seconds is None:
-            raise TypeError("close_timeout: expected a number of seconds, got None")
+        self._step_timeout = None if step_timeout is None else check_seconds(step_timeout, "step_timeout")
+        close_seconds = check_seconds(close_timeout, "close_timeout")
         workers = self.num_envs if num_workers is None else check_count(num_workers, "num_workers")
         if shared_memory and not AVAILABLE:
             raise ValueError("shared_memory=True: this platform cannot hand shared memory to a starting process")
         options = inputs.check_autoreset_options(autoreset_options)
         context = _check_context(context)
-        self._piped: Any = None
         with ExitStack() as once_built:
             file = None
             if shared_memory is not False and AVAILABLE:
@@ -181,7 +177,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             first.observation_space if fixed else None,
             first.action_space if layout.has_fixed_layout(first.action_space) else None,
         )
-        self._block = Block(file, self.num_envs, *spaces)
+        self._block = block = Block(file, self.num_envs, *spaces)
+        self._observations = block.observations if fixed else layout.allocate(self.observation_space, self.num_envs)
         self._actions_are_shared = file is not None and spaces[1] is not None
         self._crew.exchange([OPEN + pickle.dumps(spaces)] * len(self._crew.slices))
 
@@ -268,9 +265,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         return [STEP + _dumps(part) for part in slices]
 
     def _reset_commands(self, seed: Any, options: Any) -> list[bytes]:
-        self._require_open("reset()")
-        seeds = inputs.spread_seeds(seed, self.num_envs)
-        pairs = list(zip(seeds, inputs.spread_options(options, self.num_envs), strict=True))
+        pairs = inputs.spread_resets(seed, options, self.num_envs)
         commands = [RESET + _dumps(pairs[rows]) for rows in self._crew.slices]
         self._has_reset = False
         return commands
@@ -278,16 +273,13 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
     def _step_result(self, replies: list[Any]) -> VecStepResult[Any]:
         infos = self._take_in(replies)
         block = self._block
-        observations = layout.copy_batch(block.observations if block.observations is not None else self._piped)
+        observations = layout.copy_batch(self._observations)
         return VecStepResult(observations, block.rewards.copy(), block.terminated.copy(), block.truncated.copy(), infos)
 
     def _reset_result(self, replies: list[Any]) -> VecResetResult[Any]:
         infos = self._take_in(replies)
         self._has_reset = True
-        block = self._block
-        return VecResetResult(
-            layout.copy_batch(block.observations if block.observations is not None else self._piped), infos
-        )
+        return VecResetResult(layout.copy_batch(self._observations), infos)
 
     @contextmanager
     def _keeping_what_came(self) -> Iterator[None]:
@@ -310,10 +302,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             infos.update(worker_infos)
             for name, part in beside.items():
                 if name == "observations":
-                    if self._block.observations is None and self._piped is None:
-                        self._piped = layout.allocate(self.observation_space, self.num_envs)
-                    target = self._piped if self._block.observations is None else self._block.observations
-                    layout.put(target, rows, part)
+                    layout.put(self._observations, rows, part)
                 else:
                     getattr(self._block, name)[rows] = part
         return list_infos(infos, self.num_envs)
@@ -390,21 +379,6 @@ def _dumps(value: Any) -> bytes:
 
         pickled = cloudpickle.dumps(value)
     return pickled
-
-
-#: Seconds that the system can wait for; nobody will notice that it is not longer.
-_FOREVER = 1e6
-
-
-def _check_seconds(value: Any, name: str) -> float | None:
-    """A number of seconds, or None; TypeError or ValueError where it is none that can be waited for."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"{name}: expected a number of seconds, got {value!r}")
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{name}: expected a number of seconds of at least 0, got {value}")
-    return min(float(value), _FOREVER)
 
 
 def _check_context(context: str | None) -> str:
