@@ -13,4 +13,5 @@ def register_envs() -> None:
     """Register every market of this package with ``sekai``; its entry-point loader calls this."""
     import sekai
 
+    sekai.register("MarketMaking-v0", vector_entry_point="sims.market_making.env:MarketMakingVecEnv")
     sekai.register("Trading-v0", vector_entry_point="sims.trading.env:TradingVecEnv")

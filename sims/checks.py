@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -25,3 +26,14 @@ def as_real(value: Any) -> float | None:
         return math.inf if value > 0 else -math.inf
     except ValueError:  # a signalling NaN
         return math.nan
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """The value, if it is one of some words.
+
+    Raises:
+        ValueError: It is not; the message names ``name`` and the choices.
+    """
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}")
+    return value

@@ -15,6 +15,7 @@ ONLY = {
     "sekai.errors": (),
     "sekai.checks": (),
     "sekai.cores": (),
+    "sekai.progress": (),
     "sekai.seeding": ("sekai.checks", "sekai.types", "sekai.errors"),
     "sekai.results": ("sekai.types",),
     "sekai.spaces": ("sekai.spaces", "sekai.seeding", "sekai.checks", "sekai.types", "sekai.errors"),
@@ -27,15 +28,23 @@ ONLY = {
         "sekai.types",
         "sekai.errors",
     ),
-    "sekai.kernels": ("sekai.kernels", "sekai.seeding", "sekai.types", "sekai.errors"),
+    "sekai.kernels": (
+        "sekai.kernels",
+        "sekai.seeding",
+        "sekai.checks",
+        "sekai.cores",
+        "sekai.types",
+        "sekai.errors",
+    ),
 }
 #: These may import anything but what is listed.
 NEVER = {
     "sekai": ("sims", "pandas", "tests"),
-    "sekai.env": ("sekai.wrappers", "sekai.vector", "sekai.registry", "sekai.testing", "sekai.cli"),
-    "sekai.wrappers": ("sekai.vector", "sekai.registry", "sekai.testing", "sekai.cli"),
-    "sekai.vector": ("sekai.wrappers", "sekai.registry", "sekai.testing", "sekai.cli"),
-    "sekai.registry": ("sekai.testing", "sekai.cli"),
+    "sekai.env": ("sekai.wrappers", "sekai.vector", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
+    "sekai.wrappers": ("sekai.vector", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
+    "sekai.vector": ("sekai.wrappers", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
+    "sekai.rollouts": ("sekai.env", "sekai.wrappers", "sekai.registry", "sekai.testing", "sekai.cli"),
+    "sekai.registry": ("sekai.rollouts", "sekai.testing", "sekai.cli"),
     "sims": ("sekai.cli", "sekai.testing", "tests"),
 }
 #: What compiles in numba, and its flags: sekai.kernels.jit alone names them.

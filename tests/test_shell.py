@@ -21,7 +21,7 @@ def shell(**kwargs):
 def test_gives_the_numbers_of_the_native_env_with_one_sub_env():
     env, vec = shell(noise=1.0, goal=9), WalkVec(1, noise=1.0, goal=9, autoreset=False)
     for seed in (7, None):
-        one, batch = env.reset(seed=seed, options={"start": 2.0}), vec.reset(seed=seed, options={"start": 2.0})
+        one, batch = env.reset(seed=seed, options={"start": 2.0}), vec.reset(seed=[seed], options={"start": 2.0})
         assert np.array_equal(one.observation, batch.observations[0])
         assert one.info == batch.infos[0] == {"start": 2.0}
         done = False

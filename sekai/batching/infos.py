@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.batching.buffers import is_recycled
 from sekai.types import InfoArrays, InfoDict
 
 FINAL_OBSERVATION = "final_observation"
@@ -60,8 +61,9 @@ def snapshot_info(info: Mapping[str, Any]) -> InfoDict:
 def snapshot_columns(columns: InfoArrays, num_rows: int, where: str) -> dict[str, NDArray[Any]]:
     """Copies of info columns.
 
-    An array that owns its data and is marked read-only is taken as it is, without a copy: whoever marks an array so
-    promises never to write to it again. A kernel that writes new arrays each step hands them over at no cost.
+    An array that owns its data (or comes from ``Buffers.take``) and is marked read-only is taken as it is, without a
+    copy: whoever marks an array so promises never to write to it again. A kernel that writes new arrays each step hands
+    them over at no cost.
 
     Args:
         columns: Arrays whose first axis is the rows.
@@ -80,7 +82,7 @@ def snapshot_columns(columns: InfoArrays, num_rows: int, where: str) -> dict[str
                 f"{where}: expected info column {key!r} with a first axis of {num_rows}, got shape {shape}"
             )
         flags = array.flags
-        handed_over = not flags.writeable and flags.owndata and array.dtype != object
+        handed_over = not flags.writeable and (flags.owndata or is_recycled(array)) and array.dtype != object
         copied[key] = array if handed_over else snapshot_value(array)
     return copied
 

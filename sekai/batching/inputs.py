@@ -136,6 +136,13 @@ def autoreset_option(options: AutoresetOptions, i: int) -> OptionsType:
     return given
 
 
+def autoreset_every_option(options: AutoresetOptions, rows: NDArray[np.intp]) -> list[OptionsType]:
+    """The options with which autoreset resets some sub-envs."""
+    if options is None:
+        return [None] * len(rows)
+    return [autoreset_option(options, row) for row in rows.tolist()]
+
+
 def spread_values(name: str, values: Any, n: int) -> list[Any]:
     """One value per sub-env: a list holds one each, anything else (a tuple or array too) is one for all.
 

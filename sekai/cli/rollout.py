@@ -1,4 +1,4 @@
-"""Step a vector environment with a policy and keep account of every episode."""
+"""Step a vector environment with a policy and keep account of every episode; ``sekai.rollout`` keeps every step too."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _mean(values: NDArray[Any]) -> float:
 
 
 @dataclass
-class Rollout:
+class Run:
     """What came of a run.
 
     Attributes:
@@ -108,7 +108,7 @@ def roll_out(
     steps: int | None,
     episodes: int | None,
     progress: Callable[[int], Any],
-) -> Rollout:
+) -> Run:
     """Run a policy until enough steps are made or episodes have ended, or Ctrl-C.
 
     Args:
@@ -119,7 +119,7 @@ def roll_out(
         episodes: Episodes, of which exactly the first so many are kept; None for no such end.
         progress: Called after each step with the steps, or else the episodes, that it added.
     """
-    run = Rollout(EpisodeLog(vec.num_envs, limit=episodes))
+    run = Run(EpisodeLog(vec.num_envs, limit=episodes))
     try:
         start = perf_counter()
         observations = vec.reset(seed=seed).observations

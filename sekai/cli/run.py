@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +26,7 @@ from sekai.cli.common import (
 )
 from sekai.cli.rollout import roll_out
 from sekai.cores import usable_cores
+from sekai.progress import progress_bar
 from sekai.registry import default_registry
 from sekai.registry.build import MODES, build_vec_env, choose_mode, entry_point_of
 from sekai.seeding import make_seed_sequence
@@ -134,7 +133,8 @@ def run_env(args: argparse.Namespace) -> int:
         if "autoreset_options" in settings:
             with mistakes_of_the_user():  # else they would be met at the end of the first episode
                 vec.reset(options=settings["autoreset_options"])
-        with _progress_bar(steps, args.episodes) as progress:
+        total, unit = (steps, "step") if args.episodes is None else (args.episodes, "episode")
+        with progress_bar(total, unit) as progress:
             run = roll_out(vec, policy, seed=args.seed, steps=steps, episodes=args.episodes, progress=progress)
     finally:
         vec.close()
@@ -171,25 +171,6 @@ def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
         # Not the seed itself: actions must not follow the numbers the environment draws.
         space.seed(make_seed_sequence(seed, 1)[0])
     return lambda observations: space.sample()
-
-
-@contextmanager
-def _progress_bar(steps: int | None, episodes: int | None) -> Iterator[Callable[[int], Any]]:
-    """What to call with every advance; it draws a bar if stderr is a terminal and tqdm is installed."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        try:
-            from tqdm import tqdm
-        except ImportError:
-            pass
-        else:
-            with tqdm(
-                total=steps if episodes is None else episodes,
-                unit="step" if episodes is None else "episode",
-                leave=False,
-            ) as bar:
-                yield bar.update
-            return
-    yield lambda advance: None
 
 
 def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:

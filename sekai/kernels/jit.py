@@ -3,35 +3,51 @@
 Policy of every kernel of the kit:
 
 - ``error_model="numpy"``: a division by zero gives inf or nan, compiled or not, as NumPy has it.
-- No fastmath: with it NaN checks silently fail and sums change with the compiler's mood.
-- No cache on disk: numba does not notice edits in a callee of another file.
+- No fastmath: with it NaN checks silently fail and sums change with the compiler's mood. Where a fused multiply-add
+  pays, ``maths.fma`` asks for it by name, so that a row gets the same bits wherever it stands.
+- Row functions are inlined into their callers whatever their size, since a call that is left in a loop keeps it from
+  being vectorised.
+- Compiled code is kept on disk (see ``sekai.kernels.cache``).
 - Bounds checks on demand: set ``NUMBA_BOUNDSCHECK=1``. ``NUMBA_DISABLE_JIT=1`` runs the plain functions.
 - Types: float64 state, int64 counters, bool flags; an observation is cast once, when it is written.
+- Threads: see ``sekai.kernels.threads``; one function gives the serial and the parallel form, see
+  ``sekai.kernels.batch``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numba
+
+from sekai.kernels.cache import KernelCache
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-@overload
-def jit(function: Kernel, /) -> Kernel: ...
-@overload
-def jit(*, parallel: bool = False) -> Callable[[Kernel], Kernel]: ...
-def jit(function: Any = None, /, *, parallel: bool = False) -> Any:
+def jit(function: Kernel) -> Kernel:
     """Compile a function of arrays and scalars under the kit's policy, at its first call.
 
-    Use it bare (``@jit``) or with an option (``@jit(parallel=True)``).
+    For the functions of one row that kernels are made of, and for kernels that run on one thread. A kernel over rows
+    that may run on several is ``sekai.kernels.jit_batch``'s.
 
     Args:
         function: The kernel.
-        parallel: Whether ``numba.prange`` loops run on several threads. Such a loop may write rows, but neither
+    """
+    return compile_kernel(function, inline=True)
+
+
+def compile_kernel(function: Any, *, inline: bool = False, parallel: bool = False) -> Any:
+    """A function under the policy, as numba's dispatcher; under ``NUMBA_DISABLE_JIT`` the function itself.
+
+    Args:
+        function: The Python function.
+        inline: Whether it becomes part of every compiled function that calls it.
+        parallel: Whether its ``numba.prange`` loops run on several threads. Such a loop may write rows, but neither
             sum across them nor raise.
     """
-    compiler = numba.njit(error_model="numpy", parallel=parallel)
-    return compiler if function is None else compiler(function)
+    compiled = numba.njit(error_model="numpy", forceinline=inline, parallel=parallel)(function)
+    if hasattr(compiled, "py_func"):
+        compiled._cache = KernelCache(function, {"inline": inline, "parallel": parallel})
+    return compiled

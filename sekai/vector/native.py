@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from sekai.batching import inputs, layout
+from sekai.batching.buffers import SMALL, Buffers, is_recycled
 from sekai.batching.episodes import EndedBatch, MaskEpisodes
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import ELAPSED_STEPS, snapshot_columns
+from sekai.batching.infos import snapshot_columns
 from sekai.checks import check_count
 from sekai.errors import InvalidObservation
 from sekai.results import VecResetResult, VecStepResult
@@ -20,7 +22,28 @@ from sekai.seeding import np_random
 from sekai.spaces import Space
 from sekai.types import ActType, InfoArrays, ObsType, SeedType
 from sekai.vector.base import VecEnv
+from sekai.vector.clock import Clock
+from sekai.vector.seeded import SeededStreams
 
+if TYPE_CHECKING:
+    from sekai.kernels.streams import Streams
+
+
+def _count_sole_output() -> int:
+    """What ``sys.getrefcount`` says in ``NativeVecEnv.__column()`` of an array that nobody else refers to."""
+
+    def count(values: Any) -> int:
+        column = np.asarray(values)
+        return sys.getrefcount(column)
+
+    def unpack(outputs: Any) -> int:
+        values, _ = outputs
+        return count(values)
+
+    return unpack((np.empty(1), None))
+
+
+_SOLE_OUTPUT = _count_sole_output()
 _FLOAT64, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 
 
@@ -36,19 +59,24 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     - optionally ``_reset_infos(indices)``: info arrays for freshly reset sub-envs, and ``_observe_rows(indices)``: the
       observations of some sub-envs, where that costs less than observing all.
 
-    The base class provides seeding (one ``numpy.random.Generator``, ``self.rng``, shared by all sub-envs), per-env
-    options, same-step autoreset, freezing without autoreset, snapshots of everything returned, lazy per-env info
-    dicts, ``ResetRequired`` from a ``step()`` before the first ``reset()``, and an optional time limit.
+    The base class provides seeding, per-env options, same-step autoreset, freezing without autoreset, snapshots of
+    everything returned, lazy per-env info dicts, ``ResetRequired`` from a ``step()`` before the first ``reset()``, and
+    an optional time limit.
 
     With ``autoreset=False``, ``_step()`` still advances every sub-env: it is passed a frozen sub-env's last action
     again, and ``self.frozen`` tells which sub-envs are frozen. A simulation that would read past its data, or that
     should keep a finished sub-env's state (e.g. for ``get_attr``), must leave those sub-envs as they are.
 
-    Because all sub-envs share one generator, a native env is not draw-for-draw identical to the same env under
-    SyncVecEnv; it is identical in distribution, and exactly identical whenever the dynamics are deterministic given
-    the options. ``reset(seed=...)`` takes what every VecEnv takes: an int seeds the generator; a list of
-    ``num_envs`` seeds is combined into one seed, where a None entry contributes a draw from the current stream (so
-    a list of only None continues it, like ``seed=None``); a Generator raises TypeError.
+    There are two ways to draw. Kernels draw from ``self.streams``, one random stream per sub-env: then a sub-env's
+    numbers depend on its seed alone, and the env is draw-for-draw identical to the same env under SyncVecEnv. Array
+    draws come from one ``numpy.random.Generator``, ``self.rng``, shared by all sub-envs: an env that uses it is not
+    draw-for-draw identical to the same env under SyncVecEnv; it is identical in distribution, and exactly identical
+    whenever the dynamics are deterministic given the options.
+
+    ``reset(seed=...)`` takes what every VecEnv takes. For the streams, an int derives one seed per sub-env, and a list
+    holds one each, where a None entry goes on with that stream. For the generator, an int is its seed; a list of
+    ``num_envs`` seeds is combined into one, where a None entry contributes a draw from the current stream (so a list
+    of only None continues it, like ``seed=None``); a Generator raises TypeError.
 
     ``get_attr(name)`` / ``call(name)`` read attributes and methods of this object: an array with a leading
     ``num_envs`` axis is split per env, anything else is repeated for every env, and so is everything a method or
@@ -95,6 +123,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self.__name_of_step = f"{type(self).__name__}._step()"
         self.__name_of_observe = f"{type(self).__name__}._observe()"
         self.__rng: np.random.Generator | None = None
+        self.__streams = SeededStreams(self.num_envs)
+        self.__buffers = Buffers()
 
     # -- what a subclass writes ----------------------------------------------------------------------------
 
@@ -139,6 +169,22 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Info arrays of freshly reset sub-envs, with a leading axis of ``len(indices)``; the default has none."""
         return {}
 
+    def _new_array(self, dtype: DTypeLike, *shape: int) -> NDArray[Any]:
+        """An array (num_envs, *shape) for what ``_step()`` and ``_observe()`` return, its values undefined.
+
+        The base class takes it over without a copy, so it is not to be written to afterwards (an info column that is to
+        be read as state in the next step is marked read-only, ``column.flags.writeable = False``). Once neither the
+        caller nor anybody else refers to it any more, its memory is used again, which saves a large batch most of its
+        time.
+
+        Args:
+            dtype: Of the array.
+            shape: What follows the axis of the sub-envs.
+        """
+        if self.num_envs * 8 < SMALL:
+            return np.empty((self.num_envs, *shape), dtype)
+        return self.__buffers.take((self.num_envs, *shape), dtype)
+
     # -- the contract --------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> VecStepResult[Any]:
@@ -166,6 +212,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         every_options = inputs.spread_options(options, self.num_envs)
         seed_sequence = inputs.merge_seeds(seed, self.num_envs, lambda: self.rng)
         self._has_reset = False
+        self.__streams.reseed(seed)
         if seed_sequence is not None:
             self.__rng = np.random.default_rng(seed_sequence)
         everyone = np.arange(self.num_envs)
@@ -187,9 +234,23 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         return self.__rng
 
     @property
+    def streams(self) -> Streams:
+        """The random streams of the sub-envs, live: ``Streams(key, counter)``, uint64 (num_envs,) each.
+
+        Kernels draw from them with ``sekai.kernels.streams``. The stream of a sub-env is the one its seed names, as
+        ``SyncVecEnv`` would hand it out, and goes on through autoreset. (Imports numba.)
+        """
+        return self.__streams.get()
+
+    @property
     def elapsed_steps(self) -> NDArray[np.int64]:
-        """int64 (num_envs,), a copy: the steps each sub-env has taken in its episode, limit or not."""
-        return np.array(self.__clock.elapsed)
+        """int64 (num_envs,): the steps each sub-env has taken in its episode, limit or not."""
+        return self.__clock.elapsed
+
+    @property
+    def episode_clock(self) -> Clock:
+        """The steps of the sub-envs as a kernel reads them: ``now`` and, live, when each episode ``began``."""
+        return self.__clock
 
     @property
     def frozen(self) -> NDArray[np.bool_]:
@@ -228,7 +289,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
             snapshot_columns(columns, self.num_envs, self.__name_of_step) if columns else {},
         )
 
-    def __column(self, values: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    def __column(self, values: Any, dtype: np.dtype[Any], name: str) -> Any:
         column = np.asarray(values)
         if column.shape != (self.num_envs,):
             expected = f"expected shape ({self.num_envs},) (num_envs)"
@@ -237,10 +298,17 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
             raise TypeError(f"{self.__name_of_step}: {name}: expected numbers, got dtype {column.dtype}")
         if dtype == _BOOL != column.dtype and not np.isin(column, (0, 1)).all():
             raise ValueError(f"{self.__name_of_step}: {name}: expected bools, got {column.dtype} other than 0 and 1")
+        # As it was returned, if nobody else has it: the record that was returned, and two variables here.
+        if column.dtype == dtype and column is values and sys.getrefcount(column) <= _SOLE_OUTPUT:
+            return column
         return column.astype(dtype)
 
     def __observations(self) -> Any:
         """A snapshot of the batch of observations."""
+        batch = self._observe()
+        if batch.__class__ is np.ndarray and is_recycled(batch):
+            return self.__check_observations(batch, self.num_envs)
+        del batch
         return layout.own_batch(self.__check_observations(self._observe(), self.num_envs))
 
     def __check_observations(self, batch: Any, count: int) -> Any:
@@ -252,7 +320,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         if not ended.size:
             return self.__none_ended
         final_observations = layout.own_batch(self.__check_observations(self._observe_rows(ended), ended.size))
-        options = [inputs.autoreset_option(self.__autoreset_options, row) for row in ended.tolist()]
+        options = inputs.autoreset_every_option(self.__autoreset_options, ended)
         return EndedBatch(self.observation_space, final_observations, self.__restart(ended, options))
 
     def __restart(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> dict[str, NDArray[Any]]:
@@ -261,35 +329,3 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._reset_envs(indices, options)
         where = f"{type(self).__name__}._reset_infos()"
         return snapshot_columns(self._reset_infos(indices), len(indices), where)
-
-
-class Clock:
-    """The steps of each sub-env's episode, and the time limit on them.
-
-    Attributes:
-        elapsed: int64 (num_envs,).
-    """
-
-    def __init__(self, num_envs: int, limit: int | None) -> None:
-        """Start at 0; ``limit`` is the number of steps after which an episode is truncated, None for no limit."""
-        self.elapsed = np.zeros(num_envs, dtype=np.int64)
-        self._limit = None if limit is None else check_count(limit, "max_episode_steps")
-
-    def restart(self, indices: NDArray[np.intp]) -> None:
-        """New episodes of some sub-envs."""
-        self.elapsed[indices] = 0
-
-    def tick(
-        self, frozen: NDArray[np.bool_] | None, truncated: NDArray[np.bool_], columns: dict[str, NDArray[Any]]
-    ) -> None:
-        """Count a step, and apply the limit to flags and infos in place.
-
-        Args:
-            frozen: bool (num_envs,), the sub-envs whose steps do not count; None for none.
-            truncated: bool (num_envs,), set where the limit is reached.
-            columns: The info columns, to which the elapsed steps are added if there is a limit.
-        """
-        self.elapsed += 1 if frozen is None else ~frozen
-        if self._limit is not None:
-            truncated |= self.elapsed >= self._limit
-            columns[ELAPSED_STEPS] = self.elapsed.copy()

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 class SingleEnv(Env[Any, Any]):
     """The single-env shell around a native env, so that a market is written once.
 
-    It gives the same numbers as the native env with ``num_envs=1``. Attributes and methods it lacks are those
-    of the native env, as ``get_attr`` and ``call`` give them for one sub-env; ``set_attr`` changes the native
-    env. The random stream is the native env's: ``reset(seed=...)`` seeds it, and a generator given as seed
-    contributes one draw to it.
+    It gives the same numbers as the native env with ``num_envs=1``, and one that draws from ``streams`` alone the same
+    as any of many: ``reset(seed=s)`` begins what a sub-env does whose seed is ``s``. Attributes and methods it lacks
+    are those of the native env, as ``get_attr`` and ``call`` give them for one sub-env; ``set_attr`` changes the native
+    env. The random streams are the native env's: ``reset(seed=...)`` seeds them, and a generator given as seed
+    contributes one draw to them.
 
     A native env that cannot be told to leave an ended episode alone has begun the next one by then. The last step
     shows the end all the same, but attributes are those of the new episode, which the next ``reset()`` replaces.
@@ -92,7 +93,8 @@ class SingleEnv(Env[Any, Any]):
             seed = int(seed.integers(2**63))
         if seed is not None:
             self._rng_seed = seed = check_seed(seed, "reset(seed=...)")
-        result = self.vec.reset(seed=seed, options=[options])
+        # A list: the seed of the one sub-env, as it is; an int would have one derived from it.
+        result = self.vec.reset(seed=None if seed is None else [seed], options=[options])
         self._end = None
         return ResetResult(self._first(result.observations), result.infos[0])
 

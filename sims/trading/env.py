@@ -15,7 +15,16 @@ from sekai.types import InfoArrays
 from sekai.vector import NativeVecEnv, shared
 from sims.data import NAMES, PriceHistory, as_history, load
 from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
-from sims.trading.kernels import START_WEALTH, Account, Market, Outcome, Terms, advance_trading, observe_trading
+from sims.trading.kernels import (
+    START_WEALTH,
+    Account,
+    Market,
+    Outcome,
+    Terms,
+    advance_trading,
+    draw_starts,
+    observe_trading,
+)
 from sims.trading.params import TradingParams, choose_execution
 
 
@@ -181,8 +190,8 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
             for row, (index, option) in enumerate(zip(indices, options, strict=True))
             if option
         ]
-        # Drawn for every row, named start or not, so that the options of one sub-env do not move the others' draws.
-        starts = self.rng.integers(self.lookback, self._last_start, size=len(indices), endpoint=True)
+        starts = np.empty(len(indices), dtype=np.int64)
+        draw_starts(self.streams, indices, self.lookback, self._last_start, starts)
         for row, start in named:
             starts[row] = start
         last_bar = len(self._history) - 1
@@ -218,14 +227,14 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         }
 
     def _observe(self) -> NDArray[np.float32]:
-        return self._windows(self._account.bar, self._account.weight)
+        observations = self._new_array(np.float32, self.lookback + 1)
+        observe_trading(self._market.returns, self._account.bar, self._account.weight, observations)
+        return observations
 
     def _observe_rows(self, indices: NDArray[np.intp]) -> NDArray[np.float32]:
-        return self._windows(self._account.bar[indices], self._account.weight[indices])
-
-    def _windows(self, bar: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float32]:
-        observations = np.empty((len(bar), self.lookback + 1), dtype=np.float32)
-        observe_trading(self._market.returns, bar, weight, observations)
+        observations = np.empty((len(indices), self.lookback + 1), dtype=np.float32)
+        account = self._account
+        observe_trading(self._market.returns, account.bar[indices], account.weight[indices], observations)
         return observations
 
     def _step(

@@ -13,7 +13,8 @@ import numpy as np
 from numpy import bool_, float32, float64, int64
 from numpy.typing import NDArray
 
-from sekai.kernels import jit
+from sekai.kernels import jit, jit_batch, streams
+from sekai.kernels.streams import Streams
 
 #: Wealth at the start of an episode.
 START_WEALTH = 1.0
@@ -156,7 +157,7 @@ def reward_row(before: float, after: float, log_growth: bool) -> float:
     return after / before - 1.0
 
 
-@jit
+@jit_batch(shared="market terms")
 def advance_trading(
     market: Market,
     terms: Terms,
@@ -209,7 +210,7 @@ def advance_trading(
         account.weight[i] = position / wealth if wealth > 0.0 else 0.0
 
 
-@jit
+@jit_batch(shared="returns")
 def observe_trading(
     returns: NDArray[float32], bar: NDArray[int64], weight: NDArray[float64], observations: NDArray[float32]
 ) -> None:
@@ -229,3 +230,18 @@ def observe_trading(
         for k in range(lookback):
             row[k] = window[k]
         row[lookback] = weight[i]
+
+
+@jit
+def draw_starts(random: Streams, rows: NDArray[np.intp], first: int, last: int, starts: NDArray[int64]) -> None:
+    """Draw the bar on which an episode starts, for some accounts, each from its own stream.
+
+    Args:
+        random: The streams of all accounts.
+        rows: i8 (k,), which accounts.
+        first: The first bar possible.
+        last: The last.
+        starts: i8 (k,), written in place.
+    """
+    for j in range(len(rows)):
+        starts[j] = streams.integers(random, rows[j], first, last + 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sekai.checks import check_count
-from sims.checks import as_real
+from sims.checks import as_real, check_choice
 from sims.data import PriceHistory
 
 _CHOICES = {
@@ -50,9 +50,7 @@ class TradingParams:
         object.__setattr__(self, "transaction_cost", _fraction("transaction_cost", self.transaction_cost))
         object.__setattr__(self, "borrow_rate", _fraction("borrow_rate", self.borrow_rate))
         for name, choices in _CHOICES.items():
-            choice = getattr(self, name)
-            if not isinstance(choice, str) or choice not in choices:
-                raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got {choice!r}")
+            check_choice(name, getattr(self, name), choices)
 
     def last_start(self, history: PriceHistory) -> int:
         """The last bar on which an episode can start so that all of it fits into the history.

@@ -1,0 +1,64 @@
+"""How many threads a batch of rows is spread over.
+
+``SEKAI_NUM_THREADS`` says how many, else there are as many as the process may use cores, and never more than Numba
+has (``NUMBA_NUM_THREADS``). Worker processes of a ``ProcVecEnv`` use one, and so does a process that was forked from
+one whose kernels had run on several: the libraries below cannot be used on both sides of a fork.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numba
+
+from sekai.checks import check_count
+from sekai.cores import usable_cores
+
+_MOST = int(numba.config.NUMBA_NUM_THREADS)
+
+
+def _from_environment() -> int:
+    text = os.environ.get("SEKAI_NUM_THREADS")
+    if text is None:
+        return min(usable_cores(), _MOST)
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ValueError(f"SEKAI_NUM_THREADS: expected an integer of at least 1, got {text!r}")
+    return min(int(text), _MOST)
+
+
+_num_threads = _from_environment()
+
+
+def get_num_threads() -> int:
+    """The number of threads that large batches are spread over."""
+    return _num_threads
+
+
+def set_num_threads(n: int) -> None:
+    """Set the number of threads that large batches are spread over, in this process. It changes no number.
+
+    Args:
+        n: At least 1; more than there are means all there are.
+
+    Raises:
+        TypeError: ``n`` is no integer.
+        ValueError: ``n`` is below 1.
+    """
+    global _num_threads
+    _num_threads = min(check_count(n, "set_num_threads(n)"), _MOST)
+
+
+def limit(n: int) -> int:
+    """Let Numba run ``n`` threads in this one, so that no more are woken up than have work.
+
+    Returns:
+        How many it was to run before; that number is the user's, to be given back.
+    """
+    before = int(numba.get_num_threads())
+    if before != n:
+        numba.set_num_threads(n)
+    return before
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: set_num_threads(1))

@@ -1,0 +1,8 @@
+"""Rollouts: a policy acts in a vector environment, and every step is kept in arrays."""
+
+from __future__ import annotations
+
+from sekai.rollouts.record import Rollout
+from sekai.rollouts.run import rollout
+
+__all__ = ["Rollout", "rollout"]

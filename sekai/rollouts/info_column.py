@@ -1,0 +1,114 @@
+"""InfoColumn: one info of every step and sub-env, as an array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching.info_list import InfoList
+from sekai.batching.infos import column_item, stack_values
+from sekai.types import InfoDict
+
+_OBJECT = np.dtype(object)
+_NUMBERS = "biufc"
+#: What stands for a missing value, by the kind of dtype that has something for it.
+_GAPS = {"f": np.nan, "c": np.nan, "m": np.timedelta64("NaT"), "M": np.datetime64("NaT"), "O": None}
+
+
+class InfoColumn:
+    """One info over time, in an array that is allocated once, and again only if a later value does not fit into it.
+
+    Args:
+        key: Its key in the infos.
+        num_steps: The number T of steps.
+
+    Attributes:
+        array: (T, N, ...), once the first step is written.
+    """
+
+    def __init__(self, key: str, num_steps: int) -> None:
+        self.key = key
+        self.num_steps = num_steps
+        self.array: NDArray[Any]
+
+    def write(self, step: int, infos: list[InfoDict], frozen: NDArray[np.bool_] | None) -> None:
+        """Take in one step.
+
+        Args:
+            step: Which; steps come in order.
+            infos: One per sub-env.
+            frozen: bool (N,), the sub-envs whose info is empty whatever the columns hold; None for none.
+
+        Raises:
+            KeyError: It is the first step, and no sub-env has the key.
+        """
+        rows, values = _rows_with(self.key, infos, frozen)
+        if step == 0:
+            if not len(values):
+                there = sorted({key for info in infos for key in info})
+                raise KeyError(f"rollout(infos=...): no info {self.key!r} in the first step; there are {there}")
+            self._allocate(len(infos), values)
+        array, gaps = self.array, len(values) < len(infos)
+        if not gaps and values.dtype == array.dtype and values.shape == array.shape[1:]:
+            array[step] = values
+            return
+        dtype = array.dtype
+        if len(values):
+            dtype = _common_dtype(dtype, values.dtype) if values.shape[1:] == array.shape[2:] else _OBJECT
+        if gaps:
+            dtype = _with_gaps(dtype)
+        if dtype != array.dtype:
+            self._convert(step, dtype)
+        if gaps:
+            self.array[step] = _GAPS[dtype.kind]
+        self.array[step, rows] = _as_objects(values) if dtype == _OBJECT else values
+
+    def _allocate(self, num_envs: int, values: NDArray[Any]) -> None:
+        shape = () if values.dtype == _OBJECT else values.shape[1:]
+        self.array = np.empty((self.num_steps, num_envs, *shape), values.dtype)
+
+    def _convert(self, num_written: int, dtype: np.dtype[Any]) -> None:
+        """Move the steps written so far into an array of another dtype, which is (T, N) if that is object."""
+        array = self.array
+        shape = array.shape[:2] if dtype == _OBJECT else array.shape
+        self.array = np.empty(shape, dtype)
+        for step in range(num_written):
+            self.array[step] = _as_objects(array[step]) if dtype == _OBJECT else array[step]
+
+
+def _rows_with(key: str, infos: list[InfoDict], frozen: NDArray[np.bool_] | None) -> tuple[Any, NDArray[Any]]:
+    """The rows whose info has the key, as an index, and their values."""
+    if isinstance(infos, InfoList) and key in infos.columns:
+        column = infos.columns[key]
+        rows = slice(None) if frozen is None else np.flatnonzero(~frozen)
+        return rows, column[rows]
+    having = [row for row, info in enumerate(infos) if key in info]
+    return having, stack_values([infos[row][key] for row in having])
+
+
+def _common_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype for values of both, by the rule of ``stack_infos``."""
+    if a == b:
+        return a
+    if (a.kind in _NUMBERS and b.kind in _NUMBERS) or (a.kind == b.kind and a.kind in "SUmM"):
+        return np.promote_types(a, b)
+    return _OBJECT
+
+
+def _with_gaps(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype for the same values and missing ones."""
+    if dtype.kind in "biu":
+        return np.dtype(np.float64)
+    return dtype if dtype.kind in _GAPS else _OBJECT
+
+
+def _as_objects(values: NDArray[Any]) -> NDArray[Any]:
+    """An object array (n,) of the rows of an array (n, ...)."""
+    if values.dtype == _OBJECT and values.ndim == 1:
+        return values
+    objects = np.empty(len(values), dtype=object)
+    for row in range(len(values)):
+        objects[row] = column_item(values, row)
+    return objects

@@ -1,0 +1,101 @@
+"""``rollout``: run a policy in a vector environment and keep every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sekai.batching.inputs import check_actions
+from sekai.checks import check_count
+from sekai.progress import progress_bar
+from sekai.rollouts.record import Rollout
+from sekai.rollouts.storage import Storage
+from sekai.types import SeedType
+from sekai.vector import VecEnv
+
+
+def rollout(
+    vec: VecEnv[Any, Any],
+    policy: Callable[[Any], Any],
+    num_steps: int,
+    *,
+    seed: list[SeedType] | SeedType = None,
+    options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    infos: Iterable[str] = (),
+    progress: bool = True,
+) -> Rollout:
+    """Reset a vector environment, let a policy act in it for some steps, and keep every step.
+
+    The memory for all steps is allocated once, at the beginning. The environment is left open, as the last step left
+    it. Whatever it or the policy raises goes through, and so does Ctrl-C.
+
+    An info column holds what each step told. It has the shape and dtype that ``stack_infos`` gives for a step, or, of
+    a native environment, that of its own column; numbers of later steps promote it, and strings make it longer.
+    Where a sub-env's info lacks the key in a step, as that of a frozen sub-env does, the column holds NaN (integers
+    and bools become float64 then) or NaT, and None in a column of anything else. Ragged, nested and mixed values make
+    a column of objects, (T, N).
+
+    Args:
+        vec: Any VecEnv, wrapped or not.
+        policy: Takes a batch of observations, arrays (N, *obs_shape) nested like the observation space, and returns a
+            batch of actions, arrays (N, *act_shape) nested like the action space. It may write into what it is given.
+        num_steps: The number T of steps of the whole vector.
+        seed: Of the reset that begins it, as ``vec.reset()`` takes it.
+        options: Of that reset, likewise.
+        infos: The keys of the infos to keep, e.g. ``("mid_price", "inventory")``.
+        progress: Draw a progress bar, if stderr is a terminal and tqdm is installed.
+
+    Returns:
+        A record of arrays with time first, (T, N, ...).
+
+    Raises:
+        TypeError: ``vec`` is no VecEnv, ``policy`` not callable, ``num_steps`` no integer, or ``infos`` no keys.
+        ValueError: ``num_steps`` is below 1, or the number, shape or dtype of the actions is wrong.
+        KeyError: No sub-env's info has one of the keys in the first step.
+        InvalidObservation: A batch of observations has another shape or dtype than the first, or autoreset is on and
+            the step that ended an episode gave no terminal observation.
+
+    Example:
+        >>> record = sekai.rollout(vec, policy, 1000, seed=0, infos=("wealth",))
+        >>> record.episode_returns.mean(), record.infos["wealth"][-1]
+    """
+    if not isinstance(vec, VecEnv):
+        raise TypeError(f"rollout(vec): expected a VecEnv, got {type(vec).__name__}")
+    if not callable(policy):
+        raise TypeError(f"rollout(policy): expected a callable, got {type(policy).__name__}")
+    num_steps = check_count(num_steps, "rollout(num_steps)")
+    keys = _check_keys(infos)
+    observations = vec.reset(seed=seed, options=options).observations
+    storage = Storage(vec, observations, num_steps, keys)
+    with progress_bar(num_steps, "step", wanted=progress) as advance:
+        last_observations = fill(storage, vec, policy, observations, advance)
+    return storage.rollout(last_observations)
+
+
+def fill(
+    storage: Storage,
+    vec: VecEnv[Any, Any],
+    policy: Callable[[Any], Any],
+    observations: Any,
+    advance: Callable[[int], Any],
+) -> Any:
+    """Fill the storage step by step, from the first observations on; returns those after the last step."""
+    for step in range(storage.num_steps):
+        storage.write_observations(step, observations)
+        actions = check_actions(vec.action_space, vec.num_envs, policy(observations))
+        storage.write_actions(step, actions)
+        frozen = None if vec.autoreset else vec.frozen
+        result = vec.step(actions)
+        storage.write_result(step, result, frozen)
+        observations = result.observations
+        advance(1)
+    return observations
+
+
+def _check_keys(infos: Iterable[str]) -> list[str]:
+    """The keys as a list; TypeError for anything else, a single string too."""
+    if not isinstance(infos, str) and isinstance(infos, Iterable):
+        keys = list(infos)
+        if all(isinstance(key, str) for key in keys):
+            return keys
+    raise TypeError(f"rollout(infos=...): expected a sequence of keys, got {infos!r}")

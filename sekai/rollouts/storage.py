@@ -1,0 +1,117 @@
+"""Storage: the arrays of a rollout while they are filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching import layout
+from sekai.batching.info_list import InfoList
+from sekai.batching.infos import FINAL_OBSERVATION
+from sekai.errors import InvalidObservation
+from sekai.results import VecStepResult
+from sekai.rollouts.info_column import InfoColumn
+from sekai.rollouts.parts import join, room_for, write_step
+from sekai.rollouts.record import Rollout
+from sekai.vector import VecEnv
+
+
+class Storage:
+    """The arrays of a rollout, allocated once; ``Rollout`` says what is in them.
+
+    Only the terminal observations, whose number nobody knows beforehand, are collected step by step.
+
+    Args:
+        vec: What is recorded.
+        observations: The batch of first observations, like which all others are.
+        num_steps: The number T of steps.
+        infos: The keys of the infos to keep.
+    """
+
+    def __init__(self, vec: VecEnv[Any, Any], observations: Any, num_steps: int, infos: Iterable[str]) -> None:
+        self.num_steps = num_steps
+        shape = (num_steps, vec.num_envs)
+        self.observations = room_for(observations, num_steps)
+        self.actions = room_for(layout.allocate(vec.action_space, vec.num_envs), num_steps)
+        self.rewards: NDArray[np.float64] = np.empty(shape)
+        self.terminated = np.empty(shape, dtype=np.bool_)
+        self.truncated = np.empty(shape, dtype=np.bool_)
+        self.frozen = np.zeros(shape, dtype=np.bool_)
+        self.columns = {key: InfoColumn(key, num_steps) for key in infos}
+        self._space = vec.observation_space
+        self._autoreset = vec.autoreset
+        self._final_indices: list[NDArray[np.intp]] = []
+        self._final_observations: list[Any] = []
+
+    def write_observations(self, step: int, observations: Any) -> None:
+        """Copy what the policy is about to see."""
+        write_step(self.observations, step, observations)
+
+    def write_actions(self, step: int, actions: Any) -> None:
+        """Copy what it does, a batch in the dtypes of the action space."""
+        write_step(self.actions, step, actions)
+
+    def write_result(self, step: int, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> None:
+        """Copy what came of it.
+
+        Args:
+            step: Which step.
+            result: What ``vec.step()`` returned.
+            frozen: bool (N,), the sub-envs that the step only repeated; None where autoreset leaves none.
+
+        Raises:
+            InvalidObservation: With autoreset, a sub-env's episode ended without a terminal observation.
+            KeyError: It is the first step, and no sub-env has one of the infos.
+        """
+        self.rewards[step] = result.rewards
+        self.terminated[step] = result.terminated
+        self.truncated[step] = result.truncated
+        if frozen is not None:
+            self.frozen[step] = frozen
+            frozen = frozen if frozen.any() else None
+        for column in self.columns.values():
+            column.write(step, result.infos, frozen)
+        rows, observations = self._finals(step, result, frozen)
+        if rows.size:
+            self.add_finals(np.column_stack([np.full(rows.size, step), rows]), observations)
+
+    def add_finals(self, indices: NDArray[np.intp], observations: Any) -> None:
+        """Take over a batch of terminal observations, after all earlier ones; step and sub-env of each, (k, 2)."""
+        self._final_indices.append(indices)
+        self._final_observations.append(observations)
+
+    def _finals(
+        self, step: int, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.intp], Any]:
+        """The sub-envs that have begun a new episode, and the batch of terminal observations of their old one."""
+        infos = result.infos
+        if isinstance(infos, InfoList) and infos.has_final_observations and not infos.read_final():
+            return infos.done, infos.final(FINAL_OBSERVATION)
+        ended = np.flatnonzero(result.dones if frozen is None else result.dones & ~frozen).tolist()
+        rows = [row for row in ended if FINAL_OBSERVATION in infos[row]]
+        if self._autoreset and rows != ended:
+            row = min({*ended} - {*rows})
+            raise InvalidObservation(
+                f"step {step}: sub-env {row}: expected {FINAL_OBSERVATION!r} in the info of the step that ended its "
+                f"episode, since autoreset is on, got {sorted(infos[row])}"
+            )
+        finals = [infos[row][FINAL_OBSERVATION] for row in rows]
+        return np.array(rows, dtype=np.intp), layout.stack(self._space, finals) if finals else None
+
+    def rollout(self, last_observations: Any) -> Rollout:
+        """The filled arrays as a record, with what the policy would see next."""
+        return Rollout(
+            observations=self.observations,
+            actions=self.actions,
+            rewards=self.rewards,
+            terminated=self.terminated,
+            truncated=self.truncated,
+            frozen=self.frozen,
+            last_observations=layout.copy_batch(last_observations),
+            final_indices=np.concatenate([np.empty((0, 2), dtype=np.intp), *self._final_indices]),
+            final_observations=join(self._final_observations, last_observations),
+            infos={key: column.array for key, column in self.columns.items()},
+        )

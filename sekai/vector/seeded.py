@@ -1,0 +1,54 @@
+"""The random streams of a native environment, made when somebody first asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sekai.batching.inputs import spread_seeds
+
+if TYPE_CHECKING:
+    from sekai.kernels.streams import Streams
+
+
+class SeededStreams:
+    """One random stream per sub-env, seeded as ``reset(seed=...)`` says.
+
+    A market that does not draw from them pays for none: no seed is derived and nothing is imported.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        """Begin unseeded, each stream one that no other run draws."""
+        self._num_envs = num_envs
+        self._streams: Streams | None = None
+        self._resets: list[Any] = []  # seeds of resets that have not reached the streams yet
+
+    def reseed(self, seed: Any) -> None:
+        """Take in the seed of a reset, which has been checked; None, or a None in a list, goes on with a stream."""
+        if seed is None:
+            return
+        if isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim):
+            seed = list(seed)
+        if not isinstance(seed, list) or None not in seed:
+            self._resets.clear()
+        self._resets.append(seed)
+        if self._streams is not None:
+            self.get()
+
+    def get(self) -> Streams:
+        """The streams, live."""
+        if self._streams is not None and not self._resets:
+            return self._streams
+        from sekai.kernels.streams import make_streams
+
+        if self._streams is None:
+            self._streams = make_streams([None] * self._num_envs)
+        for seed in self._resets:
+            seeds = spread_seeds(seed, self._num_envs)
+            rows = [row for row, each in enumerate(seeds) if each is not None]
+            fresh = make_streams(seeds[row] for row in rows)
+            self._streams.key[rows] = fresh.key
+            self._streams.counter[rows] = fresh.counter
+        self._resets.clear()
+        return self._streams

@@ -1,0 +1,435 @@
+"""``MarketMaking-v0``: N market makers, each quoting its own market."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.errors import InvalidAction
+from sekai.spaces import Box
+from sekai.types import InfoArrays
+from sekai.vector import NativeVecEnv, shared
+from sims.market_making import baselines
+from sims.market_making.kernels import (
+    AFFINE,
+    FACTOR,
+    JUMPS,
+    Outcome,
+    Rates,
+    State,
+    Terms,
+    advance_market_making,
+    draw_uniform,
+)
+from sims.market_making.params import PER_ENV, MarketMakingParams
+from sims.parameters import Parameter, Randomized, check_parameter
+
+#: An own draw of a parameter: one number for all sub-envs, or one each.
+_Values = float | NDArray[np.float64]
+
+
+class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]]):
+    """Quote a bid and an ask about a mid that moves at random, and live with the inventory that the fills leave.
+
+    One simulator for the models of Avellaneda and Stoikov (2008), "High-frequency trading in a limit order book",
+    Quantitative Finance 8(3); Guéant, Lehalle and Fernandez-Tapia (2013), "Dealing with the inventory risk",
+    Mathematics and Financial Economics 7; and Cartea and Jaimungal (Cartea, Jaimungal and Penalva 2015, "Algorithmic
+    and High-Frequency Trading", chapter 10). With S the mid, c the cash, q the inventory, W = c + q S the wealth and
+    dt = T/N, in this order:
+
+    1. the agent sees S[t] and q[t] and chooses a bid and an ask distance from the mid, db and da;
+    2. at each side at most one order for one unit arrives and fills, at S[t] - db or S[t] + da, with probability
+       ``min(1, A exp(-k d) dt)`` ("linear") or ``1 - exp(-A exp(-k d) dt)`` ("exact"). Both sides may fill. A side at
+       its inventory limit is not quoted; both are decided from q[t];
+    3. the mid moves to S[t+1]: with z standard normal,
+
+       - "brownian": ``S + mu dt + sigma sqrt(dt) z``;
+       - "geometric": ``S exp((mu - sigma^2/2) dt + sigma sqrt(dt) z)``;
+       - "ou": ``m + (S - m) e + sigma sqrt((1 - e^2)/(2 kappa)) z`` with ``e = exp(-kappa dt)``, the exact transition
+         of ``dS = kappa (m - S) dt + sigma dB``;
+       - "jumps" (Merton 1976, "Option pricing when underlying stock returns are discontinuous"): the geometric step,
+         compensated by ``-lambda (E[J] - 1) dt``, times a Poisson number (mean ``lambda dt``) of independent log-normal
+         factors J;
+
+    4. the clock advances; 5. reward and observation use S[t+1].
+
+    Hence ``W[t+1] - W[t] = (fills at the bid) db + (fills at the ask) da + q[t+1] (S[t+1] - S[t])``.
+
+    Observation: float32 (2,): ``q / max_inventory`` (q itself where there is no limit) and the fraction of time left,
+    ``1 - t/N``; with ``observe="full"`` (4,): also ``S/S0 - 1`` and the cash.
+
+    Action: float32 (2,), the distances db and da in price; they may be negative.
+
+    Reward: "pnl" ``W[t+1] - W[t]``; "running_penalty" that minus ``phi q[t+1]^2 dt``, and minus ``alpha q[N]^2`` in the
+    last step; "exp_utility" ``-exp(-gamma W[N])`` in the last step, else 0.
+
+    Episode: starts with cash and inventory 0, is truncated after N steps and never terminated.
+
+    Infos, of a step and a reset: ``mid_price``, ``inventory``, ``cash``, ``wealth`` (also attributes); of a step
+    ``bid_filled`` and ``ask_filled`` as well. Every draw comes from ``streams``: a sub-env's numbers depend on its seed
+    alone.
+
+    The four parameters that may differ between sub-envs are attributes too, and ``set_attr`` changes them from the next
+    step on. A ``Randomized`` one is drawn by every sub-env at each reset.
+
+    Args:
+        num_envs: Number of sub-envs.
+        initial_price: ``S0``, above 0; one number, one per sub-env (N,), or ``Randomized(low, high)``.
+        volatility: ``sigma``, at least 0, likewise: price per square root of time ("brownian", "ou"), or a fraction of
+            the price per square root of time ("geometric", "jumps").
+        horizon: ``T``, time.
+        n_steps: ``N``, steps of an episode.
+        arrival_rate: ``A``, orders per time and side at a distance of 0; one number, one per sub-env, or a range.
+        fill_decay: ``k``, per price, likewise.
+        max_inventory: Units held at most, long or short; None for no limit.
+        fill_rule: "linear" or "exact".
+        clip_quotes: Whether distances below 0 count as 0.
+        midprice: "brownian", "geometric", "ou" or "jumps".
+        reward: "pnl", "running_penalty" or "exp_utility".
+        observe: "basic" or "full".
+        autoreset: Start a new episode in the step in which one ends (see ``sekai.VecEnv``).
+        max_episode_steps: A time limit on top, as ``sekai.NativeVecEnv`` has it; it is no end of the market's own, so
+            that nothing is paid for it.
+        drift: ``mu``: price per time ("brownian"), or a fraction of the price per time ("geometric", "jumps").
+        mean_reversion: ``kappa`` of "ou", per time.
+        mean_price: ``m`` of "ou"; None for the initial price.
+        jump_rate: ``lambda`` of "jumps", per time; at most 100 per step.
+        jump_mean: Mean of ``log J``.
+        jump_sd: Standard deviation of ``log J``.
+        inventory_penalty: ``phi``, reward per time and unit of inventory squared.
+        terminal_penalty: ``alpha``, reward per unit of inventory squared at the end.
+        risk_aversion: ``gamma``, per unit of wealth.
+        autoreset_options: The options of autoresets, as ``sekai.NativeVecEnv`` has them; the market takes none.
+
+    Raises:
+        TypeError: An argument is of the wrong type.
+        ValueError: An argument is out of its range, or there is not one value per sub-env.
+    """
+
+    #: Builders of the policies offered by name; each takes a VecEnv of this market.
+    policies: ClassVar[dict[str, Callable[..., Callable[[Any], NDArray[Any]]]]] = baselines.POLICIES
+
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        initial_price: Parameter = 100.0,
+        volatility: Parameter = 2.0,
+        horizon: float = 1.0,
+        n_steps: int = 200,
+        arrival_rate: Parameter = 140.0,
+        fill_decay: Parameter = 1.5,
+        max_inventory: int | None = 50,
+        fill_rule: str = "linear",
+        clip_quotes: bool = False,
+        midprice: str = "brownian",
+        reward: str = "pnl",
+        observe: str = "basic",
+        autoreset: bool = True,
+        max_episode_steps: int | None = None,
+        drift: float = 0.0,
+        mean_reversion: float = 1.0,
+        mean_price: float | None = None,
+        jump_rate: float = 0.0,
+        jump_mean: float = 0.0,
+        jump_sd: float = 0.0,
+        inventory_penalty: float = 0.01,
+        terminal_penalty: float = 0.001,
+        risk_aversion: float = 0.1,
+        autoreset_options: Any = None,
+    ) -> None:
+        params = MarketMakingParams(
+            initial_price=initial_price,
+            volatility=volatility,
+            arrival_rate=arrival_rate,
+            fill_decay=fill_decay,
+            horizon=horizon,
+            n_steps=n_steps,
+            max_inventory=max_inventory,
+            fill_rule=fill_rule,
+            clip_quotes=clip_quotes,
+            midprice=midprice,
+            reward=reward,
+            observe=observe,
+            drift=drift,
+            mean_reversion=mean_reversion,
+            mean_price=mean_price,
+            jump_rate=jump_rate,
+            jump_mean=jump_mean,
+            jump_sd=jump_sd,
+            inventory_penalty=inventory_penalty,
+            terminal_penalty=terminal_penalty,
+            risk_aversion=risk_aversion,
+        )
+        super().__init__(
+            num_envs,
+            _observation_space(params),
+            Box(-np.inf, np.inf, (2,), np.float32),
+            autoreset=autoreset,
+            max_episode_steps=max_episode_steps,
+            autoreset_options=autoreset_options,
+        )
+        self._params = params
+        self._terms = _make_terms(params)
+        self._values: dict[str, _Values] = {}
+        self._randomized: dict[str, Randomized] = {}
+        for name in PER_ENV:
+            self._set_parameter(name, getattr(params, name))
+        self._rates = self._make_rates()
+        self._state = self._start_state(np.arange(self.num_envs))
+        self._not_frozen = np.zeros(self.num_envs, dtype=np.bool_)
+        self._observations: NDArray[np.float32]
+
+    # -- what there is to read -----------------------------------------------------------------------------
+
+    @property
+    @shared
+    def params(self) -> MarketMakingParams:
+        """The terms of the market, as given or changed since."""
+        return self._params
+
+    @property
+    def mid_price(self) -> NDArray[np.float64]:
+        """float64 (N,): the mid of each sub-env."""
+        return self._now("mid")
+
+    @property
+    def inventory(self) -> NDArray[np.float64]:
+        """float64 (N,): units held, negative when short."""
+        return self._now("inventory")
+
+    @property
+    def cash(self) -> NDArray[np.float64]:
+        """float64 (N,): cash, 0 at the start of an episode."""
+        return self._now("cash")
+
+    @property
+    def wealth(self) -> NDArray[np.float64]:
+        """float64 (N,): cash and the inventory at the mid."""
+        return self._now("wealth")
+
+    @property
+    def initial_price(self) -> Any:
+        """The mid at the start of an episode: one number for all sub-envs, or float64 (N,)."""
+        return self._read("initial_price")
+
+    @initial_price.setter
+    def initial_price(self, value: Parameter) -> None:
+        self._change("initial_price", value)
+
+    @property
+    def volatility(self) -> Any:
+        """The volatility in force: one number for all sub-envs, or float64 (N,)."""
+        return self._read("volatility")
+
+    @volatility.setter
+    def volatility(self, value: Parameter) -> None:
+        self._change("volatility", value)
+
+    @property
+    def arrival_rate(self) -> Any:
+        """The arrival rate in force: one number for all sub-envs, or float64 (N,)."""
+        return self._read("arrival_rate")
+
+    @arrival_rate.setter
+    def arrival_rate(self, value: Parameter) -> None:
+        self._change("arrival_rate", value)
+
+    @property
+    def fill_decay(self) -> Any:
+        """The fill decay in force: one number for all sub-envs, or float64 (N,)."""
+        return self._read("fill_decay")
+
+    @fill_decay.setter
+    def fill_decay(self, value: Parameter) -> None:
+        self._change("fill_decay", value)
+
+    # -- parameters ----------------------------------------------------------------------------------------
+
+    def _read(self, name: str) -> Any:
+        value = self._values[name]
+        return value if isinstance(value, float) else np.array(value)
+
+    def _change(self, name: str, value: Parameter) -> None:
+        value = check_parameter(name, value, **PER_ENV[name])
+        self._set_parameter(name, value)
+        self._params = dataclasses.replace(self._params, **{name: value})
+        self._rates = self._make_rates()
+
+    def _set_parameter(self, name: str, value: Any) -> None:
+        self._randomized.pop(name, None)
+        if isinstance(value, Randomized):
+            self._randomized[name] = value
+            value = np.full(self.num_envs, 0.5 * value.low + 0.5 * value.high)  # until the first reset
+        elif isinstance(value, np.ndarray):
+            if len(value) != self.num_envs:
+                raise ValueError(f"{name}: expected {self.num_envs} values (num_envs), got {len(value)}")
+            value = np.array(value)
+        self._values[name] = value
+
+    def _make_rates(self) -> Rates:
+        """The parameters as the kernel takes them: scalars, or columns if any of them is one."""
+        rates = _derive_rates(self._params, self._values)
+        if all(isinstance(value, float) for value in self._values.values()):
+            return rates
+        return Rates(*(np.array(np.broadcast_to(rate, self.num_envs)) for rate in rates))
+
+    def _draw_parameters(self, indices: NDArray[np.intp]) -> None:
+        for name, bounds in self._randomized.items():
+            draw_uniform(self.streams, indices, bounds.low, bounds.high, self._values[name])
+        drawn = _derive_rates(
+            self._params,
+            {name: value if isinstance(value, float) else value[indices] for name, value in self._values.items()},
+        )
+        for column, values in zip(self._rates, drawn, strict=True):
+            column[indices] = values
+
+    # -- the hooks -----------------------------------------------------------------------------------------
+
+    def _reset_envs(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> None:
+        for index, option in zip(indices, options, strict=True) if any(options) else ():
+            if option:
+                raise ValueError(
+                    f"reset(options=...), sub-env {index}: expected no options, got {sorted(map(str, option))}"
+                )
+        if self._randomized:
+            self._draw_parameters(indices)
+        # The state is left as it is: the clock tells that these rows begin, here as in the kernel.
+        if len(indices) == self.num_envs:
+            self._observations = self._new_array(np.float32, *self.observation_space.shape)
+        self._observations[indices, 0] = 0.0
+        self._observations[indices, 1] = 1.0
+        self._observations[indices, 2:] = 0.0
+
+    def _reset_infos(self, indices: NDArray[np.intp]) -> InfoArrays:
+        state = self._start_state(indices)
+        return {"mid_price": state.mid, "inventory": state.inventory, "cash": state.cash, "wealth": state.wealth}
+
+    def _observe(self) -> NDArray[np.float32]:
+        return self._observations
+
+    def _observe_rows(self, indices: NDArray[np.intp]) -> NDArray[np.float32]:
+        return self._observations[indices]
+
+    def _step(
+        self, actions: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], InfoArrays]:
+        new_array, float64 = self._new_array, np.float64
+        new = State(new_array(float64), new_array(float64), new_array(float64), new_array(float64))
+        outcome = Outcome(
+            reward=new_array(float64),
+            truncated=new_array(np.bool_),
+            bid_filled=new_array(np.bool_),
+            ask_filled=new_array(np.bool_),
+            invalid=new_array(np.bool_),
+            observations=new_array(np.float32, *self.observation_space.shape),
+        )
+        clock = self.episode_clock
+        advance_market_making(
+            self._terms,
+            self._rates,
+            self.streams,
+            np.ascontiguousarray(actions),
+            clock.began,
+            clock.now,
+            self._not_frozen if self.autoreset else self.frozen,
+            not self.autoreset,
+            self._state,
+            new,
+            outcome,
+        )
+        if outcome.invalid.any():
+            self._refuse(actions, outcome.invalid)
+        infos = {
+            "mid_price": new.mid,
+            "inventory": new.inventory,
+            "cash": new.cash,
+            "wealth": new.wealth,
+            "bid_filled": outcome.bid_filled,
+            "ask_filled": outcome.ask_filled,
+        }
+        for column in infos.values():
+            column.setflags(write=False)  # so that the base need not copy it, and the next step can read it as it was
+        self._state = new
+        self._observations = outcome.observations
+        return outcome.reward, np.zeros(self.num_envs, dtype=np.bool_), outcome.truncated, infos
+
+    def _refuse(self, actions: NDArray[np.float32], invalid: NDArray[np.bool_]) -> None:
+        """Say whose action is wrong; the step has not happened."""
+        stepped = np.ones(self.num_envs, dtype=np.bool_) if self.autoreset else ~self.frozen
+        self.streams.counter[stepped] -= np.uint64(2 if self._terms.move == JUMPS else 1)
+        index = int(np.argmax(invalid))
+        raise InvalidAction(f"step(actions): expected two finite distances, got {actions[index]} (sub-env {index})")
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    def _now(self, name: str) -> NDArray[np.float64]:
+        """A column of the state as it is now: after the reset in the rows that have not been stepped since."""
+        fresh = self.episode_clock.elapsed == 0
+        values = np.array(getattr(self._state, name))
+        values[fresh] = getattr(self._start_state(np.flatnonzero(fresh)), name)
+        return values
+
+    def _start_state(self, indices: NDArray[np.intp]) -> State:
+        """The state in which some sub-envs begin an episode."""
+        price = self._values["initial_price"]
+        mid = np.full(len(indices), price) if isinstance(price, float) else price[indices]
+        columns = (mid, *(np.zeros(len(indices)) for _ in range(3)))
+        for column in columns:
+            column.flags.writeable = False
+        return State(*columns)
+
+
+def _observation_space(params: MarketMakingParams) -> Box:
+    """Inventory within its limit, a fraction, a return and cash."""
+    most = math.inf if params.max_inventory is None else 1.0
+    low, high = [-most, 0.0], [most, 1.0]
+    if params.observe == "full":
+        positive = params.midprice in ("geometric", "jumps")
+        low += [-1.0 if positive else -math.inf, -math.inf]
+        high += [math.inf, math.inf]
+    return Box(np.array(low, dtype=np.float32), np.array(high, dtype=np.float32), dtype=np.float32)
+
+
+def _make_terms(params: MarketMakingParams) -> Terms:
+    running = params.reward == "running_penalty"
+    limit = math.inf if params.max_inventory is None else float(params.max_inventory)
+    return Terms(
+        n_steps=params.n_steps,
+        max_inventory=limit,
+        inventory_scale=1.0 if params.max_inventory is None else limit,
+        linear_fills=params.fill_rule == "linear",
+        least_distance=0.0 if params.clip_quotes else -math.inf,
+        move={"brownian": AFFINE, "ou": AFFINE, "geometric": FACTOR, "jumps": JUMPS}[params.midprice],
+        keep=math.exp(-params.mean_reversion * params.dt) if params.midprice == "ou" else 1.0,
+        jumps=params.jump_rate * params.dt,
+        jump_mean=params.jump_mean,
+        jump_sd=params.jump_sd,
+        running_penalty=params.inventory_penalty * params.dt if running else 0.0,
+        terminal_penalty=params.terminal_penalty if running else 0.0,
+        risk_aversion=params.risk_aversion if params.reward == "exp_utility" else 0.0,
+    )
+
+
+def _derive_rates(params: MarketMakingParams, values: dict[str, Any]) -> Rates:
+    """The rates per step, as scalars or columns."""
+    dt, price, sigma = params.dt, values["initial_price"], values["volatility"]
+    if params.midprice == "ou":
+        kappa = params.mean_reversion
+        shift = (price if params.mean_price is None else params.mean_price) * -math.expm1(-kappa * dt)
+        scale = sigma * math.sqrt(-math.expm1(-2.0 * kappa * dt) / (2.0 * kappa))
+    else:
+        scale = sigma * math.sqrt(dt)
+        shift = params.drift * dt
+        if params.midprice != "brownian":
+            shift = shift - 0.5 * scale**2
+        if params.midprice == "jumps":
+            mean_factor = math.expm1(params.jump_mean + 0.5 * params.jump_sd**2)
+            shift = shift - params.jump_rate * dt * mean_factor
+    intensity = np.asarray(values["arrival_rate"] * dt, dtype=np.float32)[()]
+    return Rates(price, shift, scale, intensity, np.asarray(values["fill_decay"], dtype=np.float32)[()])

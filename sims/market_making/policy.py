@@ -1,0 +1,190 @@
+"""What the baselines share: they quote by the units held and the time step, for a batch or one row."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sims.market_making.closed_forms import Numbers
+from sims.market_making.policy_parameters import CHECKS
+from sims.market_making.quotes import LinearQuotes, QuoteRow, TabulatedQuotes, read_observation
+
+#: The most tables that one policy works out; each takes about a tenth of a second, and often some hundred KB.
+MAX_TABLES = 64
+
+
+class QuotingPolicy(ABC):
+    """A frozen dataclass whose quotes depend on the units held and the time step alone.
+
+    A subclass names its parameters as fields, each of which ``CHECKS`` knows, and says in ``_make_quotes`` what
+    follows from them. A parameter that is one number per sub-env makes a policy for that many sub-envs.
+    """
+
+    _quotes: LinearQuotes | TabulatedQuotes
+
+    def __post_init__(self) -> None:
+        # The record is frozen for its users; here its fields are still being made.
+        for name, value in self._parameters().items():
+            if name in CHECKS:
+                object.__setattr__(self, name, CHECKS[name](value, f"{type(self).__name__}: {name}"))
+        lengths = {name: len(values) for name, values in self._per_env().items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"{type(self).__name__}: expected as many numbers in each parameter, got {lengths}")
+        object.__setattr__(self, "_quotes", self._make_quotes())
+
+    @abstractmethod
+    def _make_quotes(self) -> LinearQuotes | TabulatedQuotes:
+        """What the policy quotes by, from its checked parameters."""
+
+    def _parameters(self) -> dict[str, Any]:
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.init}  # type: ignore[arg-type]
+
+    def _per_env(self) -> dict[str, NDArray[np.float64]]:
+        """The parameters that differ between sub-envs."""
+        return {name: value for name, value in self._parameters().items() if isinstance(value, np.ndarray)}
+
+    def quotes(self, inventory: Any, step: Any = 0) -> tuple[Any, Any]:
+        """Distances of the bid and the ask from the mid, before they are rounded to float32.
+
+        Args:
+            inventory: Units held, whole numbers: one, or (N,).
+            step: Time step, 0 to n_steps: one, or (N,).
+
+        Returns:
+            Two float64, or float64 (N,): price.
+        """
+        return self._quotes.distances(np.asarray(inventory, np.float64), np.asarray(step, np.float64))
+
+    def __call__(self, observations: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+        """Quotes for a batch of observations.
+
+        Args:
+            observations: (N, 2) or (N, 4).
+
+        Returns:
+            float32 (N, 2): distances of the bid and the ask from the mid, price; they may be negative.
+
+        Raises:
+            ValueError: The policy is for another number of sub-envs.
+        """
+        for name, values in self._per_env().items():
+            if len(values) != len(observations):
+                raise ValueError(
+                    f"{type(self).__name__}: expected observations of {len(values)} sub-envs (one {name} each), "
+                    f"got {len(observations)}"
+                )
+        level, time_left = observations[:, 0].astype(np.float64), observations[:, 1].astype(np.float64)
+        inventory, step = read_observation(self._quotes, level, time_left)
+        actions = np.empty((len(observations), 2), dtype=np.float32)
+        actions[:, 0], actions[:, 1] = self._quotes.distances(inventory, step)
+        return actions
+
+    def row_policy(self) -> tuple[QuoteRow, LinearQuotes | TabulatedQuotes]:
+        """The policy for one sub-env at a time, compiled; bit for bit the same quotes.
+
+        Returns:
+            ``quote_row(parameters, observation, action)``, which reads an observation, float32 (2,) or (4,), and
+            writes an action, float32 (2,); and its parameters.
+
+        Raises:
+            ValueError: A parameter differs between sub-envs.
+        """
+        for name in self._per_env():
+            raise ValueError(
+                f"{type(self).__name__}: row_policy(): expected parameters that all sub-envs share, "
+                f"got one {name} per sub-env"
+            )
+        return self._quotes.quote_row, self._quotes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InventoryPolicy(QuotingPolicy):
+    """A policy for which the units held and the time step matter.
+
+    Attributes:
+        horizon: Time of an episode.
+        n_steps: Steps of an episode.
+        max_inventory: The env's inventory limit, units, of which an observation has the fraction; None where there is
+            no limit and an observation has the units themselves.
+    """
+
+    horizon: float
+    n_steps: int
+    max_inventory: int | None
+
+    @property
+    def _inventory_scale(self) -> float:
+        return 1.0 if self.max_inventory is None else float(self.max_inventory)
+
+    def _linear(
+        self, half_spread: Numbers, half_spread_rate: Numbers = 0.0, skew: Numbers = 0.0, skew_rate: Numbers = 0.0
+    ) -> LinearQuotes:
+        return LinearQuotes(
+            half_spread=half_spread,
+            half_spread_rate=half_spread_rate,
+            skew=skew,
+            skew_rate=skew_rate,
+            horizon=self.horizon,
+            n_steps=float(self.n_steps),
+            inventory_scale=self._inventory_scale,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TabulatedPolicy(InventoryPolicy):
+    """A policy that may work out its quotes at once, for every step and inventory.
+
+    Attributes:
+        grid_limit: The inventory limit of the model, units; None for ``max_inventory``. Beyond it the quotes are those
+            at the limit.
+    """
+
+    grid_limit: int | None = None
+    _values: NDArray[np.float64] = field(init=False, repr=False)  # (M, n_steps + 1, limit + 1), price: M tables
+    _table: int | NDArray[np.intp] = field(init=False, repr=False)  # which of them each sub-env has
+
+    @abstractmethod
+    def _solve(self, limit: int, *parameters: float) -> tuple[NDArray[np.float64], float]:
+        """The value ``h``, float64 (n_steps + 1, limit + 1) for q = 0..limit, and the half-spread of no risk.
+
+        The bid is ``half_spread + h[q] - h[q + 1]``.
+        """
+
+    def _tabulated(self, *parameters: Numbers) -> TabulatedQuotes:
+        """One table for each set of parameters that some sub-env has."""
+        name = type(self).__name__
+        limit = self.max_inventory if self.grid_limit is None else self.grid_limit
+        if limit is None:
+            raise ValueError(f"{name}: expected a grid_limit, the largest inventory to quote for, as the env has none")
+        rows = np.stack(np.broadcast_arrays(*map(np.atleast_1d, parameters)), axis=1)
+        sets, tables = np.unique(rows, axis=0, return_inverse=True)
+        if len(sets) > MAX_TABLES:
+            raise ValueError(
+                f"{name}: expected at most {MAX_TABLES} different sets of parameters, for each takes a table, "
+                f"got {len(sets)}"
+            )
+        solutions = [self._solve(limit, *one) for one in sets.tolist()]
+        values = np.stack([value for value, _ in solutions])
+        bid = np.stack([_bid_distances(*solution) for solution in solutions])
+        values.flags.writeable = bid.flags.writeable = False
+        table = tables.reshape(-1) if self._per_env() else 0
+        object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_table", table)
+        return TabulatedQuotes(
+            bid=bid,
+            table=table,
+            limit=limit,
+            n_steps=float(self.n_steps),
+            inventory_scale=self._inventory_scale,
+        )
+
+
+def _bid_distances(value: NDArray[np.float64], half_spread: float) -> NDArray[np.float64]:
+    """Distances (n_steps + 1, 2 limit + 1) for q = -limit..limit; the market quotes no bid at the limit."""
+    mirrored = np.concatenate([value[:, :0:-1], value], axis=1)
+    distances = half_spread - np.diff(mirrored, axis=1)
+    return np.concatenate([distances, distances[:, -1:]], axis=1)

@@ -1,0 +1,95 @@
+"""Arguments of a market that may differ between its sub-envs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sims.checks import as_real
+
+
+@dataclass(frozen=True)
+class Randomized:
+    """A parameter that each sub-env draws anew, uniformly from [low, high], at each of its resets, from its own stream.
+
+    Attributes:
+        low: The least value.
+        high: The greatest.
+
+    Raises:
+        TypeError: A bound is no number.
+        ValueError: A bound is not finite, or ``low`` is above ``high``.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        bounds = [as_real(self.low), as_real(self.high)]
+        if None in bounds:
+            raise TypeError(f"Randomized(low, high): expected numbers, got {self.low!r} and {self.high!r}")
+        low, high = (float(bound) for bound in bounds if bound is not None)
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise ValueError(f"Randomized(low, high): expected finite low <= high, got {low} and {high}")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+
+#: One number for all sub-envs, one per sub-env (N,), or a range to draw from.
+Parameter: TypeAlias = "float | NDArray[np.float64] | Randomized"
+
+
+def check_parameter(name: str, value: Any, *, above: float | None = None, least: float | None = None) -> Parameter:
+    """A parameter as a float, a read-only float64 array or a ``Randomized``.
+
+    Args:
+        name: What the error message calls it.
+        value: A number, a sequence of numbers or a ``Randomized``.
+        above: What every value has to be greater than.
+        least: What every value has to be at least.
+
+    Raises:
+        TypeError: It is none of these.
+        ValueError: A value is not finite or out of range, or a sequence is not one-dimensional.
+    """
+    if isinstance(value, Randomized):
+        _check_range(name, np.array([value.low, value.high]), above, least)
+        return value
+    if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) > 0:
+        return _check_column(name, value, above, least)
+    number = as_real(value)
+    if number is None:
+        raise TypeError(f"{name}: expected a number, one per sub-env, or Randomized(low, high), got {value!r}")
+    _check_range(name, np.array([number]), above, least)
+    return number
+
+
+def _check_column(name: str, value: Any, above: float | None, least: float | None) -> NDArray[np.float64]:
+    column = np.asarray(value)
+    if column.dtype.kind not in "iuf":
+        raise TypeError(f"{name}: expected numbers, got {value!r}")
+    if column.ndim != 1 or not column.size:
+        raise ValueError(f"{name}: expected one number per sub-env, got an array of shape {column.shape}")
+    column = column.astype(np.float64)
+    _check_range(name, column, above, least)
+    column.flags.writeable = False
+    return column
+
+
+def _check_range(name: str, values: NDArray[np.float64], above: float | None, least: float | None) -> None:
+    good = np.isfinite(values)
+    expected = "a finite number"
+    if above is not None:
+        good &= values > above
+        expected = f"a finite number above {above:g}"
+    if least is not None:
+        good &= values >= least
+        expected = f"a finite number of at least {least:g}"
+    if not good.all():
+        row = int(np.argmin(good))
+        where = f" (sub-env {row})" if len(values) > 1 else ""
+        raise ValueError(f"{name}: expected {expected}, got {values[row]}{where}")
