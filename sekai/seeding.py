@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.checks import check_integer
 from sekai.types import SeedType
@@ -61,5 +62,38 @@ def make_seed_sequence(base_seed: int, n: int) -> list[int]:
         base_seed: An integer of at least 0.
         n: How many seeds.
     """
-    children = np.random.SeedSequence(check_seed(base_seed)).spawn(n)
-    return [int(child.generate_state(1, np.uint64)[0]) for child in children]
+    base = check_seed(base_seed)
+    if base.bit_length() > 128:  # longer than the pool: its words come before those of the spawn key
+        children = np.random.SeedSequence(base).spawn(n)
+        return [int(child.generate_state(1, np.uint64)[0]) for child in children]
+    return _spawn_words(np.random.SeedSequence(base).pool, n).tolist()  # type: ignore[no-any-return]
+
+
+# The constants of NumPy's SeedSequence, which promises to give the same numbers for good.
+_INIT_A, _MULT_A, _INIT_B, _MULT_B = 0x43B0D7E5, 0x931E8875, 0x8B51F9DD, 0x58F38DED
+_MIX_L, _MIX_R = np.uint32(0xCA01F9DD), np.uint32(0x4973F715)
+_16 = np.uint32(16)
+
+
+def _hash(words: NDArray[np.uint32], key: int, mult: int) -> tuple[NDArray[np.uint32], int]:
+    following = key * mult & 0xFFFFFFFF
+    hashed = (words ^ np.uint32(key)) * np.uint32(following)
+    return hashed ^ (hashed >> _16), following
+
+
+def _spawn_words(pool: NDArray[np.uint32], n: int) -> NDArray[np.uint64]:
+    """The first 64-bit word of each of the first ``n`` children of a SeedSequence of at most 128 bits.
+
+    A child's pool is its parent's, mixed with the child's number. All children at once, since a list of them takes
+    seconds for as many as a native env has sub-envs.
+    """
+    number = np.arange(n, dtype=np.uint32)
+    key = _INIT_A * pow(_MULT_A, 16, 2**32) & 0xFFFFFFFF  # the parent's pool has taken 16 hashes
+    mixed = []
+    for word in pool:
+        hashed, key = _hash(number, key, _MULT_A)
+        child = _MIX_L * np.full(n, word) - _MIX_R * hashed
+        mixed.append(child ^ (child >> _16))
+    low, key = _hash(mixed[0], _INIT_B, _MULT_B)
+    high, _ = _hash(mixed[1], key, _MULT_B)
+    return low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)

@@ -59,7 +59,7 @@ def check_parameter(name: str, value: Any, *, above: float | None = None, least:
     if isinstance(value, Randomized):
         _check_range(name, np.array([value.low, value.high]), above, least)
         return value
-    if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) > 0:
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
         return _check_column(name, value, above, least)
     number = as_real(value)
     if number is None:
@@ -69,7 +69,10 @@ def check_parameter(name: str, value: Any, *, above: float | None = None, least:
 
 
 def _check_column(name: str, value: Any, above: float | None, least: float | None) -> NDArray[np.float64]:
-    column = np.asarray(value)
+    try:
+        column = np.asarray(value)
+    except ValueError:  # ragged
+        raise ValueError(f"{name}: expected one number per sub-env, got {value!r}") from None
     if column.dtype.kind not in "iuf":
         raise TypeError(f"{name}: expected numbers, got {value!r}")
     if column.ndim != 1 or not column.size:

@@ -2,9 +2,9 @@
 
 Numba's own cache looks at one source file, so that an edit in a helper of another file goes unnoticed; and processes
 that compile for the first time at once may overwrite each other's files. Here the name of a file says all that the
-code in it was made from: what the function's bytecode, that of every function it reaches, their constants and
-globals, the versions of Python, Numba and LLVM, the processor, the options and the argument types amount to. A file
-is written whole or not at all, and one that cannot be read is as good as none.
+code in it was made from: what the function and every function it reaches are made of (see
+``sekai.kernels.fingerprint``), the versions of Python, Numba and LLVM, the processor, the options and the argument
+types amount to. A file is written whole or not at all, and one that cannot be read is as good as none.
 
 The folder is ``SEKAI_CACHE_DIR``, else ``sekai`` in ``NUMBA_CACHE_DIR``, else the user's cache folder.
 ``SEKAI_CACHE=0`` turns the cache off.
@@ -12,30 +12,39 @@ The folder is ``SEKAI_CACHE_DIR``, else ``sekai`` in ``NUMBA_CACHE_DIR``, else t
 
 from __future__ import annotations
 
-import dis
 import hashlib
 import os
 import pickle
 import sys
 import tempfile
-import types as python_types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import llvmlite
 import numba
 import numpy as np
-from numba.core import config, types
+from numba.core import config
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-#: Modules whose functions are known by their version.
-_VERSIONED = ("numba", "numpy", "llvmlite", "math", "builtins", "operator", "cmath", "typing", "collections", "abc")
+from sekai.kernels.fingerprint import Unknown, describe, describe_type, remember_sources
 
 #: Counted up with every change of the policy that ``sekai.kernels.jit`` compiles under.
 _POLICY = 1
+
+#: Of Numba's settings, those that change what it compiles.
+_SETTINGS = (
+    "BOUNDSCHECK",
+    "DEBUGINFO_DEFAULT",
+    "ENABLE_AVX",
+    "LLVM_REFPRUNE_FLAGS",
+    "LLVM_REFPRUNE_PASS",
+    "LOOP_VECTORIZE",
+    "OPT",
+    "SLP_VECTORIZE",
+    "USING_SVML",
+)
 
 _VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version__)
 
@@ -49,17 +58,18 @@ def cache_folder() -> Path | None:
         return Path(named)
     if config.CACHE_DIR:
         return Path(config.CACHE_DIR) / "sekai"
+    try:
+        return _users_folder() / "sekai" / "kernels"
+    except RuntimeError:  # a user without a home
+        return None
+
+
+def _users_folder() -> Path:
     if os.name == "nt":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "sekai" / "kernels"
-
-
-class Unknown(Exception):
-    """Something that a kernel reaches and that cannot be told apart from its next version."""
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 class KernelCache(NullCache):  # type: ignore[misc]
@@ -73,6 +83,7 @@ class KernelCache(NullCache):  # type: ignore[misc]
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         self._function = function
         self._options = options
+        remember_sources(function)
 
     @property
     def cache_path(self) -> str | None:
@@ -116,8 +127,8 @@ class KernelCache(NullCache):  # type: ignore[misc]
                 *_VERSIONS,
                 repr(codegen.magic_tuple()),
                 repr(sorted(self._options.items())),
-                repr((_POLICY, config.BOUNDSCHECK, config.OPT, config.DEBUGINFO_DEFAULT, config.LOOP_VECTORIZE)),
-                *(text for each in getattr(sig, "args", sig) for text in _describe_type(each)),
+                repr((_POLICY, [getattr(config, name, None) for name in _SETTINGS])),
+                *(text for each in getattr(sig, "args", sig) for text in describe_type(each)),
                 *describe(self._function),
             ):
                 digest.update(part.encode("utf-8", "backslashreplace"))
@@ -138,139 +149,3 @@ def _write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         os.unlink(name)
         raise
-
-
-# -- what a function is made of ----------------------------------------------------------------------------
-
-
-def describe(function: Any) -> Iterator[str]:
-    """Texts that change with anything that the compiled code of a function depends on.
-
-    Raises:
-        Unknown: It reaches something that cannot be described.
-    """
-    seen: set[int] = set()
-    waiting = [_plain(function)]
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        yield f"{each.__module__}.{each.__qualname__}"
-        yield from _describe_code(each.__code__)
-        for name, value in _reached(each):
-            yield name
-            plain = _plain(value)
-            if isinstance(plain, python_types.FunctionType):
-                if not _versioned(plain.__module__):
-                    waiting.append(plain)
-            else:
-                yield _describe_value(value)
-
-
-def _plain(value: Any) -> Any:
-    """The Python function inside a dispatcher or an intrinsic; anything else as it is."""
-    for name in ("py_func", "_defn", "__wrapped__"):
-        inner = getattr(value, name, None)
-        if isinstance(inner, python_types.FunctionType):
-            return inner
-    return value
-
-
-def _versioned(module: str | None) -> bool:
-    return module is not None and module.partition(".")[0] in _VERSIONED
-
-
-def _describe_code(code: python_types.CodeType) -> Iterator[str]:
-    yield repr((code.co_name, code.co_code, code.co_names, code.co_varnames, code.co_argcount, code.co_kwonlyargcount))
-    for constant in code.co_consts:
-        if isinstance(constant, python_types.CodeType):
-            yield from _describe_code(constant)
-        else:
-            yield repr(sorted(constant, key=repr) if isinstance(constant, frozenset) else constant)
-
-
-def _reached(function: python_types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """The defaults, the closure and the globals of a function, with the attributes it may read from modules."""
-    yield "defaults", (function.__defaults__, tuple(sorted((function.__kwdefaults__ or {}).items())))
-    code = function.__code__
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        yield name, cell.cell_contents
-    for name in sorted(_global_names(code)):
-        if name not in function.__globals__:
-            continue  # a builtin, or an attribute of this name
-        value = function.__globals__[name]
-        if not isinstance(value, python_types.ModuleType):
-            yield name, value
-        elif not _versioned(value.__name__):
-            yield from _reached_in_module(value, code)
-
-
-def _reached_in_module(module: python_types.ModuleType, code: python_types.CodeType) -> Iterator[tuple[str, Any]]:
-    for name in sorted(_attribute_names(code)):
-        value = getattr(module, name, None)
-        if isinstance(value, python_types.ModuleType):
-            if not _versioned(value.__name__):
-                raise Unknown(f"{module.__name__}.{name}")
-        elif value is not None:
-            yield f"{module.__name__}.{name}", value
-
-
-def _nested(code: python_types.CodeType) -> Iterator[python_types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, python_types.CodeType):
-            yield from _nested(constant)
-
-
-def _global_names(code: python_types.CodeType) -> set[str]:
-    return {
-        step.argval
-        for each in _nested(code)
-        for step in dis.get_instructions(each)
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and isinstance(step.argval, str)
-    }
-
-
-def _attribute_names(code: python_types.CodeType) -> set[str]:
-    return {name for each in _nested(code) for name in each.co_names}
-
-
-def _describe_value(value: Any) -> str:
-    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic, np.dtype)):
-        return f"{type(value).__name__} {value!r}"
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return f"array {value.dtype} {value.shape} {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
-    if isinstance(value, type):
-        fields = getattr(value, "_fields", None)
-        if fields is not None or _versioned(value.__module__):
-            return f"class {value.__module__}.{value.__qualname__} {fields}"
-    if isinstance(value, (tuple, list)):
-        return f"{type(value).__name__} {[_describe_value(item) for item in value]}"
-    if isinstance(value, types.Type):
-        return f"type {value}"
-    if isinstance(value, (np.ufunc, python_types.BuiltinFunctionType)) or _versioned(type(value).__module__):
-        return f"{type(value).__name__} {getattr(value, '__name__', value)}"
-    raise Unknown(repr(value))
-
-
-def _describe_type(each: Any) -> Iterator[str]:
-    """An argument type, with the names that its text leaves out."""
-    yield str(each)
-    if isinstance(each, types.BaseNamedTuple):
-        if not _importable(each.instance_class):  # pickled by value, it would come back as another class
-            raise Unknown(str(each))
-        yield _describe_value(each.instance_class)
-    if isinstance(each, types.BaseTuple):
-        for inner in each:
-            yield from _describe_type(inner)
-    elif isinstance(each, types.Dispatcher):
-        raise Unknown(str(each))
-
-
-def _importable(kind: type) -> bool:
-    """Whether another process finds the same class under its name."""
-    found: Any = sys.modules.get(kind.__module__)
-    for name in kind.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is kind and kind.__module__ != "__main__"

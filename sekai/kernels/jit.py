@@ -35,7 +35,9 @@ def jit(function: Kernel) -> Kernel:
     Args:
         function: The kernel.
     """
-    return compile_kernel(function, inline=True)
+    compiled: Kernel = compile_kernel(function, inline=True)
+    compiled.is_kernel = True  # type: ignore[attr-defined]  # to be known by, compiled or not
+    return compiled
 
 
 def compile_kernel(function: Any, *, inline: bool = False, parallel: bool = False) -> Any:

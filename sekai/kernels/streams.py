@@ -70,10 +70,12 @@ def make_streams(seeds: Iterable[Any]) -> Streams:
         TypeError: A seed is no integer.
         ValueError: A seed is negative.
     """
-    keys = [
-        int.from_bytes(os.urandom(8), "little") if seed is None else key_of_seed(check_seed(seed)) for seed in seeds
-    ]
-    return Streams(np.array(keys, dtype=np.uint64), np.zeros(len(keys), dtype=np.uint64))
+    keys = np.array([_draw_key() if seed is None else key_of_seed(check_seed(seed)) for seed in seeds], dtype=np.uint64)
+    return Streams(keys, np.zeros(len(keys), dtype=np.uint64))
+
+
+def _draw_key() -> int:
+    return int.from_bytes(os.urandom(8), "little")
 
 
 # -- words -------------------------------------------------------------------------------------------------

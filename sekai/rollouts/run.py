@@ -8,6 +8,7 @@ from typing import Any
 from sekai.batching.inputs import check_actions
 from sekai.checks import check_count
 from sekai.progress import progress_bar
+from sekai.rollouts.compiled import as_row_policy, compiled_step, fill_compiled
 from sekai.rollouts.record import Rollout
 from sekai.rollouts.storage import Storage
 from sekai.types import SeedType
@@ -39,6 +40,10 @@ def rollout(
         vec: Any VecEnv, wrapped or not.
         policy: Takes a batch of observations, arrays (N, *obs_shape) nested like the observation space, and returns a
             batch of actions, arrays (N, *act_shape) nested like the action space. It may write into what it is given.
+            Or a policy of one row: a function made by ``sekai.kernels.jit`` that reads an observation and writes an
+            action, both flattened, ``policy(observation, action)``; or an object whose ``row_policy()`` gives such a
+            function of ``(parameters, observation, action)`` and those parameters. With one of rows, a native market
+            that offers a compiled step is rolled out in one compiled loop, with the same numbers.
         num_steps: The number T of steps of the whole vector.
         seed: Of the reset that begins it, as ``vec.reset()`` takes it.
         options: Of that reset, likewise.
@@ -67,8 +72,13 @@ def rollout(
     keys = _check_keys(infos)
     observations = vec.reset(seed=seed, options=options).observations
     storage = Storage(vec, observations, num_steps, keys)
+    row_policy = as_row_policy(policy, vec.action_space)
+    step = None if row_policy is None else compiled_step(vec, row_policy, keys)
     with progress_bar(num_steps, "step", wanted=progress) as advance:
-        last_observations = fill(storage, vec, policy, observations, advance)
+        if row_policy is None or step is None:
+            last_observations = fill(storage, vec, row_policy or policy, observations, advance)
+        else:
+            last_observations = fill_compiled(storage, vec.unwrapped, row_policy, step, observations, advance)
     return storage.rollout(last_observations)
 
 

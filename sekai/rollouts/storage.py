@@ -46,6 +46,12 @@ class Storage:
         self._final_indices: list[NDArray[np.intp]] = []
         self._final_observations: list[Any] = []
 
+    def room_for_observations(self, num_steps: int) -> Any:
+        """Make other room for the observations, and for those after the last step."""
+        room = room_for(self.observations[0], num_steps)
+        self.observations = room[: self.num_steps]
+        return room
+
     def write_observations(self, step: int, observations: Any) -> None:
         """Copy what the policy is about to see."""
         write_step(self.observations, step, observations)

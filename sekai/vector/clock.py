@@ -20,13 +20,14 @@ class Clock:
     Attributes:
         now: The steps of the batch so far.
         began: int64 (num_envs,), ``now`` when the episode of each sub-env began.
+        limit: Steps after which an episode is truncated; None for no limit.
     """
 
     def __init__(self, num_envs: int, limit: int | None) -> None:
         """Start at 0; ``limit`` is the number of steps after which an episode is truncated, None for no limit."""
         self.now = 0
         self.began = np.zeros(num_envs, dtype=np.int64)
-        self._limit = None if limit is None else check_count(limit, "max_episode_steps")
+        self.limit = None if limit is None else check_count(limit, "max_episode_steps")
 
     @property
     def elapsed(self) -> NDArray[np.int64]:
@@ -50,7 +51,7 @@ class Clock:
         self.now += 1
         if frozen is not None:
             self.began += frozen
-        if self._limit is not None:
+        if self.limit is not None:
             elapsed = self.elapsed
-            truncated |= elapsed >= self._limit
+            truncated |= elapsed >= self.limit
             columns[ELAPSED_STEPS] = elapsed

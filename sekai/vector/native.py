@@ -23,6 +23,7 @@ from sekai.spaces import Space
 from sekai.types import ActType, InfoArrays, ObsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.clock import Clock
+from sekai.vector.compiled_step import CompiledStep
 from sekai.vector.seeded import SeededStreams
 
 if TYPE_CHECKING:
@@ -169,6 +170,17 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Info arrays of freshly reset sub-envs, with a leading axis of ``len(indices)``; the default has none."""
         return {}
 
+    def _compiled_step(self) -> CompiledStep | None:
+        """The step as a compiled function of rows, for rollouts that run in compiled code; the default has none."""
+        return None
+
+    def _absorb(self, infos: dict[str, NDArray[Any]]) -> None:
+        """Take over what compiled code has made of the market; the arrays of ``CompiledStep.columns`` hold it already.
+
+        Args:
+            infos: The info columns of the last step; not the market's to keep.
+        """
+
     def _new_array(self, dtype: DTypeLike, *shape: int) -> NDArray[Any]:
         """An array (num_envs, *shape) for what ``_step()`` and ``_observe()`` return, its values undefined.
 
@@ -221,6 +233,27 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         observations = self.__observations()
         self._has_reset = True
         return VecResetResult(observations, InfoList.of_columns(self.num_envs, columns))
+
+    def compiled_step(self) -> CompiledStep | None:
+        """The step as a compiled function of rows, autoreset included; None where this market cannot offer it."""
+        self._require_reset()
+        if not self.autoreset or self.__clock.limit is not None or self.__autoreset_options is not None:
+            return None
+        return self._compiled_step()
+
+    def absorb(self, steps: int, infos: dict[str, NDArray[Any]]) -> None:
+        """Take note of steps that were made with ``compiled_step()``.
+
+        Args:
+            steps: How many.
+            infos: The info columns of the last one.
+        """
+        self.__clock.now += steps
+        self._absorb(infos)
+
+    def abandon(self) -> None:
+        """Let the next call have to be ``reset()``: a step with ``compiled_step()`` was cut short by a wrong action."""
+        self._has_reset = False
 
     def close(self) -> None:
         """Mark the environment as closed; closing again does nothing."""

@@ -14,6 +14,7 @@ from sekai.errors import InvalidAction
 from sekai.spaces import Box
 from sekai.types import InfoArrays
 from sekai.vector import NativeVecEnv, shared
+from sekai.vector.compiled_step import CompiledStep
 from sims.market_making import baselines
 from sims.market_making.kernels import (
     AFFINE,
@@ -21,10 +22,12 @@ from sims.market_making.kernels import (
     JUMPS,
     Outcome,
     Rates,
+    RollingColumns,
     State,
     Terms,
     advance_market_making,
     draw_uniform,
+    roll_market_making,
 )
 from sims.market_making.params import PER_ENV, MarketMakingParams
 from sims.parameters import Parameter, Randomized, check_parameter
@@ -255,22 +258,22 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         value = self._values[name]
         return value if isinstance(value, float) else np.array(value)
 
-    def _change(self, name: str, value: Parameter) -> None:
+    def _change(self, name: str, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.dtype == object and all(item is value[0] for item in value):
+            value = value[0]  # one range for all, which set_attr hands to each
         value = check_parameter(name, value, **PER_ENV[name])
         self._set_parameter(name, value)
         self._params = dataclasses.replace(self._params, **{name: value})
         self._rates = self._make_rates()
 
     def _set_parameter(self, name: str, value: Any) -> None:
+        if isinstance(value, np.ndarray) and len(value) != self.num_envs:
+            raise ValueError(f"{name}: expected {self.num_envs} values (num_envs), got {len(value)}")
         self._randomized.pop(name, None)
         if isinstance(value, Randomized):
             self._randomized[name] = value
-            value = np.full(self.num_envs, 0.5 * value.low + 0.5 * value.high)  # until the first reset
-        elif isinstance(value, np.ndarray):
-            if len(value) != self.num_envs:
-                raise ValueError(f"{name}: expected {self.num_envs} values (num_envs), got {len(value)}")
-            value = np.array(value)
-        self._values[name] = value
+            value = np.full(self.num_envs, 0.5 * value.low + 0.5 * value.high)  # until the next reset
+        self._values[name] = np.array(value) if isinstance(value, np.ndarray) else value
 
     def _make_rates(self) -> Rates:
         """The parameters as the kernel takes them: scalars, or columns if any of them is one."""
@@ -280,8 +283,10 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         return Rates(*(np.array(np.broadcast_to(rate, self.num_envs)) for rate in rates))
 
     def _draw_parameters(self, indices: NDArray[np.intp]) -> None:
-        for name, bounds in self._randomized.items():
-            draw_uniform(self.streams, indices, bounds.low, bounds.high, self._values[name])
+        for name in PER_ENV:  # in this order, whichever was changed last
+            if name in self._randomized:
+                bounds = self._randomized[name]
+                draw_uniform(self.streams, indices, bounds.low, bounds.high, self._values[name])
         drawn = _derive_rates(
             self._params,
             {name: value if isinstance(value, float) else value[indices] for name, value in self._values.items()},
@@ -359,6 +364,31 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         self._observations = outcome.observations
         return outcome.reward, np.zeros(self.num_envs, dtype=np.bool_), outcome.truncated, infos
 
+    def _compiled_step(self) -> CompiledStep | None:
+        if self._randomized:  # they are drawn at resets, in the shell
+            return None
+        flags = np.zeros(self.num_envs, dtype=np.bool_)
+        state = self._state
+        return CompiledStep(
+            advance=roll_market_making,
+            shared=self._terms,
+            columns=RollingColumns(self._rates, self.streams, self.episode_clock.began),
+            now=self.episode_clock.now,
+            infos={
+                "mid_price": state.mid,
+                "inventory": state.inventory,
+                "cash": state.cash,
+                "wealth": state.wealth,
+                "bid_filled": flags,
+                "ask_filled": flags,
+            },
+        )
+
+    def _absorb(self, infos: dict[str, NDArray[Any]]) -> None:
+        self._state = State(*(np.array(infos[name]) for name in ("mid_price", "inventory", "cash", "wealth")))
+        for column in self._state:
+            column.setflags(write=False)
+
     def _refuse(self, actions: NDArray[np.float32], invalid: NDArray[np.bool_]) -> None:
         """Say whose action is wrong; the step has not happened."""
         stepped = np.ones(self.num_envs, dtype=np.bool_) if self.autoreset else ~self.frozen
@@ -427,9 +457,13 @@ def _derive_rates(params: MarketMakingParams, values: dict[str, Any]) -> Rates:
         scale = sigma * math.sqrt(dt)
         shift = params.drift * dt
         if params.midprice != "brownian":
-            shift = shift - 0.5 * scale**2
+            shift = shift - 0.5 * scale * scale
         if params.midprice == "jumps":
-            mean_factor = math.expm1(params.jump_mean + 0.5 * params.jump_sd**2)
+            mean_factor = math.expm1(params.jump_mean + 0.5 * params.jump_sd * params.jump_sd)
             shift = shift - params.jump_rate * dt * mean_factor
-    intensity = np.asarray(values["arrival_rate"] * dt, dtype=np.float32)[()]
-    return Rates(price, shift, scale, intensity, np.asarray(values["fill_decay"], dtype=np.float32)[()])
+    return Rates(price, shift, scale, _as_float32(values["arrival_rate"] * dt), _as_float32(values["fill_decay"]))
+
+
+def _as_float32(value: Any) -> Any:
+    """A scalar or a column as float32; what is beyond its range as the largest there is."""
+    return np.minimum(value, float(np.finfo(np.float32).max)).astype(np.float32)

@@ -388,3 +388,53 @@ def draw_uniform(random: Streams, rows: NDArray[np.intp], low: float, high: floa
     """Draw, for some rows, from the uniform distribution on [low, high] into ``out`` (N,), each from its own stream."""
     for row in rows:
         out[row] = min(high, low + (high - low) * streams.uniform(random, row))
+
+
+class RollingColumns(NamedTuple):
+    """The live state of a compiled rollout.
+
+    Attributes:
+        rates: Scalars, or columns.
+        random: The streams.
+        began: i8 (N,), the count of steps at which each episode began.
+    """
+
+    rates: Rates
+    random: Streams
+    began: NDArray[int64]
+
+
+_advance_block = advance_market_making.kernel
+
+
+@jit
+def roll_market_making(
+    terms: Terms, columns: RollingColumns, now: int, actions: NDArray[float32], before: Any, infos: Any, outcome: Any
+) -> None:
+    """Advance a block of rows by one step and begin new episodes where it ended one.
+
+    Args:
+        terms: The terms.
+        columns: Of ``n`` rows, moved on in place.
+        now: The count of steps.
+        actions: f4 (n, 2).
+        before: The info columns of the step before: mid, inventory, cash, wealth and two that are not read.
+        infos: Those of this step, written.
+        outcome: A ``sekai.kernels.rolling.RolledStep``, written.
+    """
+    told = Outcome(outcome.rewards, outcome.truncated, infos[4], infos[5], outcome.invalid, outcome.observations)
+    old, new = State(before[0], before[1], before[2], before[3]), State(infos[0], infos[1], infos[2], infos[3])
+    _advance_block(
+        terms, columns.rates, columns.random, actions, columns.began, now, outcome.invalid, False, old, new, told
+    )
+    ends = 0
+    for i in range(len(outcome.truncated)):
+        ends += np.int32(outcome.truncated[i])
+    if ends > 0:
+        for i in range(len(outcome.truncated)):
+            if outcome.truncated[i]:
+                columns.began[i] = now + 1
+                for k in range(outcome.observations.shape[1]):
+                    outcome.final_observations[i, k] = outcome.observations[i, k]
+                    outcome.observations[i, k] = 0.0
+                outcome.observations[i, 1] = 1.0

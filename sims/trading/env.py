@@ -13,17 +13,21 @@ from sekai.errors import InvalidAction
 from sekai.spaces import Box, Discrete, Space
 from sekai.types import InfoArrays
 from sekai.vector import NativeVecEnv, shared
+from sekai.vector.compiled_step import CompiledStep
 from sims.data import NAMES, PriceHistory, as_history, load
 from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
 from sims.trading.kernels import (
     START_WEALTH,
     Account,
+    Game,
     Market,
     Outcome,
+    RollingColumns,
     Terms,
     advance_trading,
-    draw_starts,
+    begin_episodes,
     observe_trading,
+    roll_trading,
 )
 from sims.trading.params import TradingParams, choose_execution
 
@@ -133,7 +137,14 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         )
         self._market = _make_market(history, params.execution)
         self._none_frozen = np.zeros(self.num_envs, dtype=np.bool_)
-        self._terms = Terms(params.transaction_cost, params.borrow_rate, params.reward == "log_growth")
+        self._game = Game(
+            market=self._market,
+            terms=Terms(params.transaction_cost, params.borrow_rate, params.reward == "log_growth"),
+            discrete=params.actions == "discrete",
+            first_start=params.lookback,
+            last_start=self._last_start,
+            length=len(history) if params.episode_length is None else params.episode_length,
+        )
         self._account = Account(
             bar=np.full(self.num_envs, params.lookback, dtype=np.int64),
             end=np.full(self.num_envs, params.lookback, dtype=np.int64),
@@ -190,19 +201,10 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
             for row, (index, option) in enumerate(zip(indices, options, strict=True))
             if option
         ]
-        starts = np.empty(len(indices), dtype=np.int64)
-        draw_starts(self.streams, indices, self.lookback, self._last_start, starts)
+        starts = np.full(len(indices), -1, dtype=np.int64)
         for row, start in named:
             starts[row] = start
-        last_bar = len(self._history) - 1
-        length = self._params.episode_length
-        account = self._account
-        account.bar[indices] = starts
-        account.end[indices] = last_bar if length is None else np.minimum(starts + length, last_bar)
-        account.units[indices] = 0.0
-        account.cash[indices] = START_WEALTH
-        account.wealth[indices] = START_WEALTH
-        account.weight[indices] = 0.0
+        begin_episodes(self._game, self._account, self.streams, indices, starts)
 
     def _read_start(self, index: int, option: dict[str, Any]) -> int:
         """The start that the options of one sub-env name."""
@@ -244,7 +246,7 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         outcome = Outcome.zeros(self.num_envs)
         frozen = self._none_frozen if self.autoreset else self.frozen
         account = self._account
-        advance_trading(self._market, self._terms, account, weights, frozen, outcome)
+        advance_trading(self._market, self._game.terms, account, weights, frozen, outcome)
         infos = {
             "price": outcome.price,
             "wealth": account.wealth.copy(),
@@ -257,6 +259,24 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         for column in infos.values():
             column.setflags(write=False)  # so that the base need not copy it
         return outcome.reward, outcome.terminated, outcome.truncated, infos
+
+    def _compiled_step(self) -> CompiledStep:
+        account, zeros = self._account, np.zeros(self.num_envs)
+        return CompiledStep(
+            advance=roll_trading,
+            shared=self._game,
+            columns=RollingColumns(account, self.streams),
+            now=self.episode_clock.now,
+            infos={
+                "price": zeros,
+                "wealth": account.wealth,
+                "position": account.weight,
+                "turnover": zeros,
+                "cost": zeros,
+                "borrow": zeros,
+                "bar": account.bar,
+            },
+        )
 
     def _read_weights(self, actions: NDArray[Any]) -> NDArray[np.float64]:
         """The weights wanted, float64 (N,), or InvalidAction before anything has changed."""

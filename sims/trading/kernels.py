@@ -7,7 +7,7 @@ per price, and rates are fractions. Row ``i`` of every column belongs to sub-env
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import bool_, float32, float64, int64
@@ -26,7 +26,7 @@ MAX_WEALTH = 1e100
 
 
 class Market(NamedTuple):
-    """What all accounts share, read only.
+    """The prices, read only.
 
     Attributes:
         close: f8 (T,), the close of each bar.
@@ -52,6 +52,26 @@ class Terms(NamedTuple):
     transaction_cost: float
     borrow_rate: float
     log_growth: bool
+
+
+class Game(NamedTuple):
+    """All that accounts share.
+
+    Attributes:
+        market: The prices.
+        terms: Costs and kind of reward.
+        discrete: Whether an action is 0, 1 or 2, else a weight.
+        first_start: The first bar that an episode can start on.
+        last_start: The last.
+        length: Bars of an episode, at most.
+    """
+
+    market: Market
+    terms: Terms
+    discrete: bool
+    first_start: int
+    last_start: int
+    length: int
 
 
 class Account(NamedTuple):
@@ -233,15 +253,85 @@ def observe_trading(
 
 
 @jit
-def draw_starts(random: Streams, rows: NDArray[np.intp], first: int, last: int, starts: NDArray[int64]) -> None:
-    """Draw the bar on which an episode starts, for some accounts, each from its own stream.
+def begin_row(account: Account, i: int, start: int, length: int, last_bar: int) -> None:
+    """Begin an episode in row ``i``, flat and with a wealth of 1, at bar ``start``; it ends after ``length`` bars."""
+    account.bar[i] = start
+    account.end[i] = min(start + length, last_bar)
+    account.units[i] = 0.0
+    account.cash[i] = START_WEALTH
+    account.wealth[i] = START_WEALTH
+    account.weight[i] = 0.0
+
+
+@jit
+def begin_episodes(
+    shared: Game, account: Account, random: Streams, rows: NDArray[np.intp], starts: NDArray[int64]
+) -> None:
+    """Begin an episode in some accounts.
 
     Args:
-        random: The streams of all accounts.
+        shared: The market.
+        account: All accounts, moved on in place.
+        random: Their streams; each of the rows draws, named start or not.
         rows: i8 (k,), which accounts.
-        first: The first bar possible.
-        last: The last.
-        starts: i8 (k,), written in place.
+        starts: i8 (k,), the bars to start at; -1 for one drawn uniformly from all on which a whole episode fits.
     """
     for j in range(len(rows)):
-        starts[j] = streams.integers(random, rows[j], first, last + 1)
+        drawn = streams.integers(random, rows[j], shared.first_start, shared.last_start + 1)
+        start = starts[j] if starts[j] >= 0 else drawn
+        begin_row(account, rows[j], start, shared.length, len(shared.market.close) - 1)
+
+
+class RollingColumns(NamedTuple):
+    """The live state of a compiled rollout.
+
+    Attributes:
+        account: The accounts.
+        random: Their streams.
+    """
+
+    account: Account
+    random: Streams
+
+
+_advance_block, _observe_block = advance_trading.kernel, observe_trading.kernel
+
+
+@jit
+def roll_trading(
+    shared: Game, columns: RollingColumns, now: int, actions: NDArray[Any], before: Any, infos: Any, outcome: Any
+) -> None:
+    """Advance a block of accounts by one bar and begin new episodes where it ended one.
+
+    Args:
+        shared: The market.
+        columns: Of ``n`` rows, moved on in place.
+        now: Not read; accounts count their own bars.
+        actions: i8 (n,) or f4 (n, 1).
+        before: Not read.
+        infos: Price, wealth, position, turnover, cost, borrow and bar, (n,) each, written.
+        outcome: A ``sekai.kernels.rolling.RolledStep``, written.
+    """
+    account = columns.account
+    n = len(account.bar)
+    weights, flat = np.empty(n), actions.reshape(-1)
+    for i in range(n):
+        weight = flat[i] - 1.0 if shared.discrete else float64(flat[i])
+        outcome.invalid[i] = not abs(weight) <= 1.0
+        weights[i] = 0.0 if outcome.invalid[i] else weight
+    told = Outcome(outcome.rewards, outcome.terminated, outcome.truncated, infos[0], infos[3], infos[4], infos[5])
+    _advance_block(shared.market, shared.terms, account, weights, np.zeros(n, dtype=bool_), told)
+    _observe_block(shared.market.returns, account.bar, account.weight, outcome.observations)
+    for i in range(n):
+        infos[1][i], infos[2][i], infos[6][i] = account.wealth[i], account.weight[i], account.bar[i]
+    for i in range(n):
+        if outcome.terminated[i] or outcome.truncated[i]:
+            outcome.final_observations[i, :] = outcome.observations[i]
+            start = streams.integers(columns.random, i, shared.first_start, shared.last_start + 1)
+            begin_row(account, i, start, shared.length, len(shared.market.close) - 1)
+            _observe_block(
+                shared.market.returns,
+                account.bar[i : i + 1],
+                account.weight[i : i + 1],
+                outcome.observations[i : i + 1],
+            )

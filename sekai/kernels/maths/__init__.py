@@ -1,4 +1,15 @@
-"""Elementary functions for kernels, in forms that LLVM vectorises: float32 and float64, no call to libm."""
+"""Elementary functions for kernels, in forms that LLVM vectorises.
+
+``from sekai.kernels import maths``, then ``maths.exp(x)`` in a kernel. Each works in the precision of its argument,
+float32 or float64 (an integer counts as float64), without a call to libm and without a branch, and gives the same
+bits in the body of a vectorised loop, in the rows that remain after it and for a single row, on every processor, and
+in plain Python under ``NUMBA_DISABLE_JIT=1``. That takes a fused multiply-add in hardware to be fast (on x86 since
+2013); without it the results are the same, but slow.
+
+The errors that the functions state are the largest found, in units of the last place of the exact result: in float32
+over all 2**32 numbers, denormals included, against float64; in float64 over more than 10**8 numbers, spread over
+their bits and over the ranges where the method changes, against 64 bits of mantissa. Denormals are never flushed.
+"""
 
 from __future__ import annotations
 

@@ -1,159 +1,166 @@
 """exp, expm1 and tanh.
 
-Both exponentials write x as n log 2 + r with |r| <= log(2) / 2 (Cody and Waite 1980, log 2 in two parts). The
-polynomials are minimax ones, computed for this file. An upper bound clamps the argument where the result has become
-infinite, a lower one where it no longer changes; the comparisons let NaN through.
+Both exponentials write x as n log 2 + r with |r| <= log(2) / 2 and log 2 in two parts (Cody and Waite 1980). The
+polynomials are minimax ones, computed for this file. Clamping the argument, where the result has become infinite or
+no longer changes, keeps n small; the comparisons let NaN through.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from sekai.kernels.jit import jit
-from sekai.kernels.maths.constants import LN2_HIGH_32, LN2_HIGH_64, LN2_LOW_32, LN2_LOW_64, TINY_32, TINY_64, singles
-from sekai.kernels.maths.precision import by_precision
-from sekai.kernels.maths.primitives import bits, float32_of_bits, float64_of_bits, fma, polynomial
+from sekai.kernels.maths.precision import DOUBLE, SINGLE, Precision, by_precision
+from sekai.kernels.maths.primitives import bits, fma, polynomial
 
-LOG2_E_64 = 1.4426950408889634
-LOG2_E_32 = np.float32(LOG2_E_64)
-#: Adding it rounds a small number to an integer, which is left in the low bits of the sum, plus twice the bias of an
-#: exponent: half of them, shifted into place, is the float 2**(n / 2).
-SHIFT_32, SHIFT_64 = np.float32(1.5 * 2**23 + 2 * 127), 1.5 * 2**52 + 2 * 1023
-#: The same for 2**(n - 1).
-SHIFT_HALF_32, SHIFT_HALF_64 = np.float32(1.5 * 2**23 + 127 - 1), 1.5 * 2**52 + 1023 - 1
-
-EXP_LOWEST_32, EXP_HIGHEST_32 = singles(-104.0, 89.0)
-EXP_LOWEST_64, EXP_HIGHEST_64 = -746.0, 710.0
-EXPM1_LOWEST_32, EXPM1_LOWEST_64 = np.float32(-18.0), -40.0
-HALF_32, ONE_32, TWO_32 = singles(0.5, 1.0, 2.0)
-
-#: Of (expm1(r) - r) / r**2.
-EXPM1_32 = singles(0.0013828143, 0.008368459, 0.04166801, 0.16666529, 0.49999997)
-EXPM1_64 = (
-    2.088218222880272e-09,
-    2.510813190272195e-08,
-    2.7557344623208955e-07,
-    2.755724634291611e-06,
-    2.480158728561333e-05,
-    0.0001984126988471413,
-    0.0013888888888883802,
-    0.008333333333321813,
-    0.04166666666666669,
-    0.16666666666666677,
-    0.5,
-)
-#: Of exp(r).
-EXP_32, EXP_64 = (*EXPM1_32, ONE_32, ONE_32), (*EXPM1_64, 1.0, 1.0)
-#: Up to here, where it is one half, tanh is a polynomial: (tanh(x) - x) / x**3 in x**2.
-TANH_SPLIT_64 = 0.5493061443340549
-TANH_SPLIT_32 = np.float32(TANH_SPLIT_64)
-TANH_32 = singles(-0.0062428494, 0.021050714, -0.053847548, 0.13332544, -0.33333316)
-TANH_64 = (
-    -1.9490034337848115e-05,
-    8.330820423293289e-05,
-    -0.00023337537851051185,
-    0.0005884419076496485,
-    -0.0014555421893885116,
-    0.0035920919248402876,
-    -0.008863232590713963,
-    0.021869488385189546,
-    -0.0539682539637371,
-    0.1333333333332658,
-    -0.333333333333333,
-)
+LOG2_E = 1.4426950408889634
+#: log 2 as the sum of two numbers.
+LN2 = {
+    SINGLE: (float.fromhex("0x1.62e43p-1"), float.fromhex("-0x1.05c61p-29")),
+    DOUBLE: (float.fromhex("0x1.62e42fefa39efp-1"), float.fromhex("0x1.abc9e3b39803fp-56")),
+}
+#: From the lowest argument whose exp is 0 to the highest whose is infinite, and a little further.
+EXP_RANGE = {SINGLE: (-104.0, 89.0), DOUBLE: (-746.0, 710.0)}
+EXPM1_RANGE = {SINGLE: (-18.0, 89.0), DOUBLE: (-40.0, 710.0)}
+#: Of (expm1(r) - r) / r**2; exp's go on with 1, 1.
+EXPM1 = {
+    SINGLE: (0.0013828143, 0.008368459, 0.04166801, 0.16666529, 0.49999997),
+    DOUBLE: (
+        2.088218222880272e-09,
+        2.510813190272195e-08,
+        2.7557344623208955e-07,
+        2.755724634291611e-06,
+        2.480158728561333e-05,
+        0.0001984126988471413,
+        0.0013888888888883802,
+        0.008333333333321813,
+        0.04166666666666669,
+        0.16666666666666677,
+        0.5,
+    ),
+}
+#: Where tanh is one half; up to here it is a polynomial.
+TANH_SPLIT = 0.5493061443340549
+#: Of (tanh(x) - x) / x**3 in x**2.
+TANH = {
+    SINGLE: (-0.0062428494, 0.021050714, -0.053847548, 0.13332544, -0.33333316),
+    DOUBLE: (
+        -1.9490034337848115e-05,
+        8.330820423293289e-05,
+        -0.00023337537851051185,
+        0.0005884419076496485,
+        -0.0014555421893885116,
+        0.0035920919248402876,
+        -0.008863232590713963,
+        0.021869488385189546,
+        -0.0539682539637371,
+        0.1333333333332658,
+        -0.333333333333333,
+    ),
+}
 
 
-@jit
-def exp32(x: Any) -> Any:
-    x = EXP_LOWEST_32 if x < EXP_LOWEST_32 else x
-    x = EXP_HIGHEST_32 if x > EXP_HIGHEST_32 else x
-    shifted = fma(x, LOG2_E_32, SHIFT_32)
-    n = shifted - SHIFT_32
-    r = fma(n, -LN2_LOW_32, fma(n, -LN2_HIGH_32, x))
-    # 2**n in two factors: where the result is denormal or infinite, neither factor is.
-    i = bits(shifted)
-    half = i >> 1
-    return polynomial(r, EXP_32) * float32_of_bits(half << 23) * float32_of_bits((i - half) << 23)
+def _exp(p: Precision) -> Any:
+    lowest, highest = p.numbers(*EXP_RANGE[p])
+    ln2_high, ln2_low = p.numbers(*LN2[p])
+    log2_e, rounder = p.numbers(LOG2_E, p.rounder + 2 * p.bias)
+    coefficients = p.numbers(*EXPM1[p], 1.0, 1.0)
+    digits, of_bits = p.digits, p.of_bits
+
+    @jit
+    def exp(x: Any) -> Any:
+        x = lowest if x < lowest else x
+        x = highest if x > highest else x
+        rounded = fma(x, log2_e, rounder)
+        n = rounded - rounder
+        r = fma(n, -ln2_low, fma(n, -ln2_high, x))
+        # 2**n as a product: where the result is denormal or infinite, its factors are not.
+        exponents = bits(rounded)  # the sum of two, each with its bias
+        half = exponents >> 1
+        return polynomial(r, coefficients) * of_bits(half << digits) * of_bits((exponents - half) << digits)
+
+    return exp
 
 
-@jit
-def exp64(x: Any) -> Any:
-    x = EXP_LOWEST_64 if x < EXP_LOWEST_64 else x
-    x = EXP_HIGHEST_64 if x > EXP_HIGHEST_64 else x
-    shifted = fma(x, LOG2_E_64, SHIFT_64)
-    n = shifted - SHIFT_64
-    r = fma(n, -LN2_LOW_64, fma(n, -LN2_HIGH_64, x))
-    i = bits(shifted)
-    half = i >> 1
-    return polynomial(r, EXP_64) * float64_of_bits(half << 52) * float64_of_bits((i - half) << 52)
+def _expm1(p: Precision) -> Any:
+    lowest, highest = p.numbers(*EXPM1_RANGE[p])
+    ln2_high, ln2_low = p.numbers(*LN2[p])
+    log2_e, rounder = p.numbers(LOG2_E, p.rounder + p.bias - 1)
+    coefficients = p.numbers(*EXPM1[p])
+    one_half, tiny = p.numbers(0.5, 2.0 ** -(p.digits + 3))
+    digits, of_bits = p.digits, p.of_bits
+
+    @jit
+    def expm1(x: Any) -> Any:
+        y = lowest if x < lowest else x
+        y = highest if y > highest else y
+        rounded = fma(y, log2_e, rounder)
+        n = rounded - rounder
+        high = fma(n, -ln2_high, y)  # exact
+        low = n * ln2_low
+        r = high - low
+        rest = fma(r * r, polynomial(r, coefficients), -low)  # expm1(r) = high + rest
+        # 2**n high + 2**n - 1, all of it halved, since 2**n may be infinite; and what the sum loses.
+        scale = of_bits(bits(rounded) << digits)
+        offset = scale - one_half
+        total = fma(scale, high, offset)
+        lost = fma(scale, high, offset - total)
+        half = total + fma(scale, rest, lost)
+        return x if abs(x) < tiny else half + half
+
+    return expm1
+
+
+exp32, exp64 = _exp(SINGLE), _exp(DOUBLE)
 
 
 @by_precision(exp32, exp64)
 def exp(x: Any) -> Any:
-    """Return e to the power x."""
+    """Return e to the power x.
+
+    Largest error 0.90 ulp in float32, 0.90 in float64, denormal results included. Beyond the largest number the result
+    is infinite, below half the smallest it is 0; NaN stays NaN.
+
+    Args:
+        x: float32 or float64.
+    """
 
 
-@jit
-def _expm1_32(x: Any) -> Any:
-    y = EXPM1_LOWEST_32 if x < EXPM1_LOWEST_32 else x
-    y = EXP_HIGHEST_32 if y > EXP_HIGHEST_32 else y
-    shifted = fma(y, LOG2_E_32, SHIFT_HALF_32)
-    n = shifted - SHIFT_HALF_32
-    high = fma(n, -LN2_HIGH_32, y)  # exact
-    low = n * LN2_LOW_32
-    r = high - low
-    rest = fma(r * r, polynomial(r, EXPM1_32), -low)  # expm1(r) = high + rest
-    half = float32_of_bits(bits(shifted) << 23)  # of 2**n, which itself may be infinite
-    offset = half - HALF_32
-    total = fma(half, high, offset)
-    lost = fma(half, high, offset - total)
-    result = total + fma(half, rest, lost)
-    return x if abs(x) < TINY_32 else result + result
-
-
-@jit
-def _expm1_64(x: Any) -> Any:
-    y = EXPM1_LOWEST_64 if x < EXPM1_LOWEST_64 else x
-    y = EXP_HIGHEST_64 if y > EXP_HIGHEST_64 else y
-    shifted = fma(y, LOG2_E_64, SHIFT_HALF_64)
-    n = shifted - SHIFT_HALF_64
-    high = fma(n, -LN2_HIGH_64, y)
-    low = n * LN2_LOW_64
-    r = high - low
-    rest = fma(r * r, polynomial(r, EXPM1_64), -low)
-    half = float64_of_bits(bits(shifted) << 52)
-    offset = half - 0.5
-    total = fma(half, high, offset)
-    lost = fma(half, high, offset - total)
-    result = total + fma(half, rest, lost)
-    return x if abs(x) < TINY_64 else result + result
-
-
-@by_precision(_expm1_32, _expm1_64)
+@by_precision(_expm1(SINGLE), _expm1(DOUBLE))
 def expm1(x: Any) -> Any:
-    """Return e to the power x, less 1."""
+    """Return e to the power x, less 1.
+
+    Largest error 1.09 ulp in float32, 1.14 in float64. Close to 0 the result is x itself, the sign of a zero included;
+    expm1(-inf) is -1; NaN stays NaN.
+
+    Args:
+        x: float32 or float64.
+    """
 
 
-@jit
-def _tanh32(x: Any) -> Any:
-    square = x * x
-    near = fma(x * square, polynomial(square, TANH_32), x)
-    far = ONE_32 - TWO_32 / (exp32(TWO_32 * abs(x)) + ONE_32)
-    far = float32_of_bits(bits(far) | (bits(x) & 0x80000000))
-    return (near if x else x) if abs(x) < TANH_SPLIT_32 else far
+def _tanh(p: Precision, exp: Any) -> Any:
+    split, one, two = p.numbers(TANH_SPLIT, 1.0, 2.0)
+    coefficients = p.numbers(*TANH[p])
+    sign_bit, of_bits = p.sign_bit, p.of_bits
+
+    @jit
+    def tanh(x: Any) -> Any:
+        square = x * x
+        near = fma(x * square, polynomial(square, coefficients), x)
+        far = one - two / (exp(two * abs(x)) + one)
+        far = of_bits(bits(far) | (bits(x) & sign_bit))
+        return (near if x else x) if abs(x) < split else far
+
+    return tanh
 
 
-@jit
-def _tanh64(x: Any) -> Any:
-    square = x * x
-    near = fma(x * square, polynomial(square, TANH_64), x)
-    far = 1.0 - 2.0 / (exp64(2.0 * abs(x)) + 1.0)
-    far = float64_of_bits(bits(far) | ((bits(x) >> 63) << 63))
-    return (near if x else x) if abs(x) < TANH_SPLIT_64 else far
-
-
-@by_precision(_tanh32, _tanh64)
+@by_precision(_tanh(SINGLE, exp32), _tanh(DOUBLE, exp64))
 def tanh(x: Any) -> Any:
-    """Return the hyperbolic tangent of x."""
+    """Return the hyperbolic tangent of x.
+
+    Largest error 1.57 ulp in float32, 1.57 in float64. Close to 0 the result is x itself, the sign of a zero included;
+    infinities give 1 and -1; NaN stays NaN.
+
+    Args:
+        x: float32 or float64.
+    """

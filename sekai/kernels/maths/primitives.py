@@ -35,7 +35,7 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     return _fma64(float(a), float(b), float(c))
 
 
-def _fma32(a: float, b: float, c: float) -> np.float32:
+def _fma32(a: float, b: float, c: float) -> Any:
     product = a * b  # exact: 48 bits
     total = product + c
     if math.isfinite(total):
@@ -48,7 +48,7 @@ def _fma32(a: float, b: float, c: float) -> np.float32:
         return np.float32(total)
 
 
-def _fma64(a: float, b: float, c: float) -> np.float64:
+def _fma64(a: float, b: float, c: float) -> Any:
     if not (a and b and math.isfinite(a) and math.isfinite(b)):
         return np.float64(a * b + c)
     if not math.isfinite(c):
@@ -85,29 +85,29 @@ def bits(x: Any) -> int:
     return int(x.view(np.int32 if isinstance(x, np.float32) else np.int64))
 
 
-def float32_of_bits(i: int) -> np.float32:
+def float32_of_bits(i: int) -> Any:
     """Return the float32 whose bits are the low 32 of an integer."""
-    return np.uint32(i & 0xFFFFFFFF).view(np.float32)
+    return np.uint32(int(i) & 0xFFFFFFFF).view(np.float32)
 
 
-def float64_of_bits(i: int) -> np.float64:
+def float64_of_bits(i: int) -> Any:
     """Return the float64 whose bits are the low 64 of an integer."""
-    return np.uint64(i & 0xFFFFFFFFFFFFFFFF).view(np.float64)
+    return np.uint64(int(i) & 0xFFFFFFFFFFFFFFFF).view(np.float64)
 
 
-def float32_of_int32(i: int) -> np.float32:
+def float32_of_int32(i: int) -> Any:
     """Return the low 32 bits of an integer, read as a signed number, as a float32."""
     return np.float32(signed32(i))
 
 
-def float64_of_int32(i: int) -> np.float64:
+def float64_of_int32(i: int) -> Any:
     """Return the low 32 bits of an integer, read as a signed number, as a float64."""
     return np.float64(signed32(i))
 
 
 def signed32(i: int) -> int:
     """Return the low 32 bits of an integer, read as a signed number."""
-    return int(np.uint32(i & 0xFFFFFFFF).view(np.int32))
+    return int(np.uint32(int(i) & 0xFFFFFFFF).view(np.int32))
 
 
 def _compile_as(function: Callable[..., Any], typer: Callable[..., Any], lower: Callable[..., Any]) -> None:

@@ -1,0 +1,252 @@
+"""A whole rollout in one compiled loop: policy and market, row by row, step after step.
+
+The rows are cut into blocks that stay in a core's cache for all steps of a call, and the blocks are spread over
+threads. It gives the numbers that calls of policy and ``step()`` give, since both are the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.kernels import threads
+from sekai.kernels.batch import BLOCK, PARALLEL_FROM, Fields, jit_batch, rows_between
+from sekai.kernels.jit import compile_kernel, jit
+
+
+class RolledStep(NamedTuple):
+    """What a market writes in one step of a compiled rollout, of ``n`` rows.
+
+    Attributes:
+        observations: (n, ...), what is shown after the step: of a row whose episode ended, the first observation of the
+            next one.
+        final_observations: (n, ...), the terminal observation, in the rows whose episode ended alone.
+        rewards: f8 (n,).
+        terminated: bool (n,), False so far.
+        truncated: bool (n,).
+        invalid: bool (n,), whether the action is one that ``step()`` refuses.
+    """
+
+    observations: NDArray[Any]
+    final_observations: NDArray[Any]
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    invalid: NDArray[np.bool_]
+
+
+class Recording(NamedTuple):
+    """The arrays of a compiled rollout, time first.
+
+    Attributes:
+        observations: (T + 1, N, ...), that of the next step filled already.
+        actions: (T, N, ...).
+        rewards: f8 (T, N).
+        terminated: bool (T, N), False so far.
+        truncated: bool (T, N).
+        final_observations: (K, N, ...), those of the K steps of a call.
+        refused: i8 (threads, 2), step and row of an invalid action; -1 where there was none.
+    """
+
+    observations: NDArray[Any]
+    actions: NDArray[Any]
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    final_observations: NDArray[Any]
+    refused: NDArray[np.int64]
+
+
+def roll(
+    advance: Callable[..., None],
+    policy: Callable[..., None],
+    first: int,
+    steps: int,
+    now: int,
+    parameters: Any,
+    shared: Any,
+    columns: Any,
+    recording: Recording,
+    infos: tuple[NDArray[Any], ...],
+) -> None:
+    """Make some steps of a rollout.
+
+    Args:
+        advance: Compiled, ``advance(shared, columns, now, actions, before, infos, outcome)``; see
+            ``sekai.vector.compiled_step.CompiledStep``.
+        policy: Compiled, ``policy(parameters, observation, action)``: reads one observation, flattened, and writes one
+            action, flattened.
+        first: The first of them, as the recording counts them.
+        steps: How many.
+        now: What ``advance`` gets as the first one's count.
+        parameters: What ``policy`` gets.
+        shared: What ``advance`` gets.
+        columns: What ``advance`` gets the rows of.
+        recording: Written, on as many threads as ``refused`` has rows.
+        infos: Arrays (L, N), written: step ``t`` is row ``(t + 1) % L``, and row ``first % L`` holds what went before.
+    """
+    given = {"parameters": parameters, "shared": shared, "columns": columns, "recording": recording, "infos": infos}
+    key = (advance, policy, *(_structure(value) for value in given.values()))
+    rolling = _ROLLING.get(key)
+    if rolling is None:
+        rolling = _ROLLING[key] = Rolling(advance, policy, given)
+    num_threads = len(recording.refused)
+    if num_threads == 1:
+        rolling.serial(first, steps, now, *rolling.take_apart(**given))
+        return
+    before = threads.limit(num_threads)
+    try:
+        rolling.parallel(first, steps, now, *rolling.take_apart(**given))
+    finally:
+        threads.limit(before)
+
+
+#: The loops made so far.
+_ROLLING: dict[Any, Rolling] = {}
+
+
+def _structure(value: Any) -> Any:
+    return (type(value), *map(_structure, value)) if isinstance(value, tuple) else None
+
+
+class Rolling:
+    """The loops of one market and one policy, serial and parallel.
+
+    Args:
+        advance: See ``roll``.
+        policy: Likewise.
+        given: The arguments after ``now``, by name, or others like them.
+    """
+
+    def __init__(self, advance: Callable[..., None], policy: Callable[..., None], given: dict[str, Any]) -> None:
+        scope: dict[str, Any] = {
+            "__name__": advance.__module__,
+            "_rows": rows_between,
+            "_empty": np.empty,
+            "_bool": np.bool_,
+            "_act": act,
+            "_policy": policy,
+            "_advance": advance,
+            "_Outcome": RolledStep,
+            "_prange": numba.prange,
+        }
+        fields = {name: Fields(name, value, scope) for name, value in given.items()}
+        source = _write_source(fields)
+        exec(compile(source, f"<rollout of {advance.__name__} and {policy.__name__}>", "exec"), scope)
+        self.serial, self.parallel = compile_kernel(scope["serial"]), compile_kernel(scope["parallel"], parallel=True)
+        self.take_apart: Callable[..., tuple[Any, ...]] = scope["take_apart"]
+
+
+def _write_source(fields: dict[str, Fields]) -> str:
+    whole = {name: each.put_together("{}") for name, each in fields.items()}
+    recorded = dict(zip(Recording._fields, fields["recording"].names, strict=True))
+    infos = fields["infos"].names
+    rows = {
+        when: "".join(f"{name}[{at} % len({name})][lo:hi], " for name in infos)
+        for when, at in (("before", "step"), ("after", "(step + 1)"))
+    }
+    loop = f"""
+        for lo in range(start, stop, {BLOCK}):
+            hi = min(lo + {BLOCK}, stop)
+            rows = {fields["columns"].put_together("_rows({}, lo, hi)")}
+            invalid = _empty(hi - lo, _bool)
+            for k in range(steps):
+                step = first + k
+                seen, taken = {recorded["observations"]}[step][lo:hi], {recorded["actions"]}[step][lo:hi]
+                _act(_policy, {whole["parameters"]}, seen, taken)
+                outcome = _Outcome(
+                    {recorded["observations"]}[step + 1][lo:hi],
+                    {recorded["final_observations"]}[k][lo:hi],
+                    {recorded["rewards"]}[step][lo:hi],
+                    {recorded["terminated"]}[step][lo:hi],
+                    {recorded["truncated"]}[step][lo:hi],
+                    invalid,
+                )
+                _advance({whole["shared"]}, rows, now + k, taken, ({rows["before"]}), ({rows["after"]}), outcome)
+                for i in range(hi - lo):
+                    if invalid[i] and {recorded["refused"]}[thread, 0] < 0:
+                        {recorded["refused"]}[thread, 0] = step
+                        {recorded["refused"]}[thread, 1] = lo + i
+"""
+    names = ", ".join(name for each in fields.values() for name in each.names)
+    return f"""
+def serial(first, steps, now, {names}):
+    start, stop = 0, {recorded["rewards"]}.shape[1]
+    for thread in range(1):{loop}
+
+def parallel(first, steps, now, {names}):
+    n = {recorded["rewards"]}.shape[1]
+    num_threads = len({recorded["refused"]})
+    for thread in _prange(num_threads):
+        start, stop = thread * n // num_threads, (thread + 1) * n // num_threads{loop}
+
+def take_apart({", ".join(fields)}):
+    return ({", ".join(each.taken_apart for each in fields.values())},)
+"""
+
+
+def rolling_threads(num_envs: int) -> int:
+    """How many threads a rollout of so many sub-envs is worth."""
+    return threads.get_num_threads() if num_envs >= PARALLEL_FROM else 1
+
+
+@jit
+def act(policy: Any, parameters: Any, observations: NDArray[Any], actions: NDArray[Any]) -> None:
+    """Let a row policy act on every row."""
+    seen, taken = observations.reshape((len(observations), -1)), actions.reshape((len(actions), -1))
+    for i in range(len(seen)):
+        policy(parameters, seen[i], taken[i])
+
+
+@lru_cache(maxsize=64)
+def with_parameters(policy: Callable[..., None]) -> Callable[..., None]:
+    """A row policy ``policy(observation, action)`` as one with parameters, which it ignores."""
+
+    def act_without(parameters: Any, observation: NDArray[Any], action: NDArray[Any]) -> None:
+        policy(observation, action)
+
+    act_without.__qualname__ = policy.__qualname__
+    return jit(act_without)
+
+
+@lru_cache(maxsize=64)
+def batch_of(policy: Callable[..., None]) -> Callable[..., None]:
+    """A row policy for a batch: ``act_on(parameters, observations, actions)``."""
+
+    def act_on(parameters: Any, observations: NDArray[Any], actions: NDArray[Any]) -> None:
+        act(policy, parameters, observations, actions)
+
+    act_on.__qualname__ = f"{policy.__qualname__}_on_rows"
+    return jit_batch(shared="parameters")(act_on)
+
+
+@jit
+def gather_ends(ended: NDArray[np.bool_], indices: NDArray[np.intp]) -> int:
+    """Write step and row of every True into ``indices`` (k, 2), as far as it reaches; how many there are.
+
+    Args:
+        ended: bool (K, N).
+        indices: i8 (k, 2), written.
+    """
+    count = 0
+    steps, num_rows = ended.shape
+    for step in range(steps):
+        row = ended[step]
+        for lo in range(0, num_rows, 256):
+            block = row[lo : lo + 256]
+            some = False
+            for i in range(len(block)):  # without a branch: most blocks hold none
+                some |= block[i]
+            if some:
+                for i in range(len(block)):
+                    if block[i]:
+                        if count < len(indices):
+                            indices[count, 0] = step
+                            indices[count, 1] = lo + i
+                        count += 1
+    return count

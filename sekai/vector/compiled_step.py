@@ -1,0 +1,29 @@
+"""What a native market says of its step to a loop that runs in compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+
+class CompiledStep(NamedTuple):
+    """The step of a native market, autoreset included, as a compiled function of rows.
+
+    Attributes:
+        advance: Compiled, ``advance(shared, columns, now, actions, before, infos, outcome)``. It makes one step of the
+            rows it is given: reads ``actions``, moves the arrays in ``columns`` on in place, writes the info columns of
+            the step into ``infos`` (those of the step before are ``before``), fills ``outcome`` (a
+            ``sekai.kernels.rolling.RolledStep``), and begins a new episode in the rows whose episode ended.
+        shared: What is the same for all rows: a scalar, an array or a named tuple of them.
+        columns: A tuple, or named tuple, of arrays (num_envs, ...), the live state.
+        now: ``episode_clock.now``; ``advance`` gets it counted up with each step.
+        infos: The info columns of a step, in the order of ``before`` and ``infos``, as they are now.
+    """
+
+    advance: Callable[..., None]
+    shared: Any
+    columns: tuple[Any, ...]
+    now: int
+    infos: Mapping[str, NDArray[Any]]

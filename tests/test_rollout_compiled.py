@@ -1,0 +1,184 @@
+"""Rollouts in one compiled loop give the numbers that a loop over ``step()`` gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from vector.backends import assert_same
+
+import sekai
+from sekai.errors import InvalidAction, ResetRequired
+from sekai.kernels import get_num_threads, jit, set_num_threads
+from sims.market_making import AvellanedaStoikov, CarteaJaimungal, FixedSpread, MarketMakingVecEnv, Randomized
+from sims.trading import TradingVecEnv
+
+FIELDS = (
+    "observations actions rewards terminated truncated frozen last_observations final_indices final_observations"
+).split()
+
+
+@jit
+def lean(observation, action):
+    """Quotes further away on the side that would add to the inventory."""
+    action[0] = 0.6 + 0.5 * observation[0]
+    action[1] = 0.6 - 0.5 * observation[0]
+
+
+@jit
+def follow(observation, action):
+    """Long after a rise, short after a fall."""
+    last = observation[-2]
+    action[0] = 2 if last > 0.0 else 0
+
+
+@jit
+def half_weight(observation, action):
+    action[0] = 0.5
+
+
+@jit
+def refuse_late(observation, action):
+    action[0] = 0.7
+    action[1] = np.nan if observation[1] < np.float32(0.5) else 0.7
+
+
+class StepByStep:
+    """The same policy, in a form that keeps it from being rolled out in compiled code."""
+
+    def __init__(self, policy, vec):
+        self.policy, self.vec = policy, vec
+
+    def __call__(self, observations):
+        if not hasattr(self.policy, "is_kernel"):
+            return self.policy(observations)
+        shape = (len(observations), *self.vec.action_space.shape)
+        actions = np.zeros(shape, dtype=self.vec.action_space.dtype)
+        for observation, action in zip(observations, actions.reshape(len(observations), -1), strict=True):
+            self.policy(observation, action)
+        return actions
+
+
+@pytest.fixture(params=[1, 2], ids=["1 thread", "2 threads"])
+def threads(request):
+    before = get_num_threads()
+    set_num_threads(request.param)
+    yield request.param
+    set_num_threads(before)
+
+
+MARKETS = {
+    "brownian": lambda n: MarketMakingVecEnv(n, n_steps=20),
+    "full": lambda n: MarketMakingVecEnv(n, n_steps=7, observe="full", max_inventory=2, reward="running_penalty"),
+    "jumps": lambda n: MarketMakingVecEnv(
+        n, n_steps=20, midprice="jumps", volatility=0.02, jump_rate=9.0, jump_sd=0.01, reward="exp_utility"
+    ),
+    "columns": lambda n: MarketMakingVecEnv(n, n_steps=20, volatility=np.linspace(1.0, 2.0, n), fill_rule="exact"),
+    "ou": lambda n: MarketMakingVecEnv(n, n_steps=20, midprice="ou", clip_quotes=True, max_inventory=None),
+}
+POLICIES = {
+    "brownian": lambda vec: CarteaJaimungal.for_env(vec),
+    "full": lambda vec: lean,
+    "jumps": lambda vec: lean,
+    "columns": lambda vec: FixedSpread.for_env(vec, half_spread=0.7),
+    "ou": lambda vec: AvellanedaStoikov.for_env(vec),
+}
+
+
+def assert_rolls_as_it_steps(make, policy_of, num_envs, num_steps, infos, action):
+    vec, twin = make(num_envs), make(num_envs)
+    policy = policy_of(vec)
+    rolled = sekai.rollout(vec, policy, num_steps, seed=5, infos=infos, progress=False)
+    stepped = sekai.rollout(twin, StepByStep(policy, twin), num_steps, seed=5, infos=infos, progress=False)
+    for name in FIELDS:
+        assert_same(getattr(stepped, name), getattr(rolled, name), name)
+    assert_same(stepped.infos, rolled.infos, "infos")
+    for _ in range(3):  # it goes on from there as if it had been stepped
+        assert_same(twin.step(action), vec.step(action))
+    assert_same(twin.get_attr("streams"), vec.get_attr("streams"))
+
+
+@pytest.mark.parametrize("market", MARKETS)
+def test_market_making(market):
+    action = np.full((5, 2), 0.7, dtype=np.float32)
+    assert_rolls_as_it_steps(MARKETS[market], POLICIES[market], 5, 150, ("mid_price", "ask_filled"), action)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_steps", [1, 63, 64, 65, 130])
+def test_many_rows_in_any_number_of_steps(num_steps, threads):
+    action = np.full((5000, 2), 0.7, dtype=np.float32)
+    assert_rolls_as_it_steps(
+        MARKETS["ou"], POLICIES["ou"], 5000, num_steps, ("wealth", "inventory", "bid_filled"), action
+    )
+
+
+@pytest.mark.parametrize("discrete", [True, False])
+def test_trading(discrete):
+    def make(n):
+        return TradingVecEnv(n, lookback=4, episode_length=11, actions="discrete" if discrete else "weight")
+
+    action = np.ones(6, dtype=np.int64) if discrete else np.full((6, 1), 0.25, dtype=np.float32)
+    policy = follow if discrete else half_weight
+    infos = ("price", "wealth", "position", "turnover", "cost", "borrow", "bar")
+    assert_rolls_as_it_steps(make, lambda vec: policy, 6, 80, infos, action)
+
+
+def test_what_cannot_be_rolled_out_is_stepped():
+    """A time limit, a drawn parameter, no autoreset, another backend, a wrapper: the numbers of the row policy all the
+    same."""
+    draws = {"n_steps": 20, "volatility": Randomized(1.0, 2.0)}
+    makers = [
+        lambda: MarketMakingVecEnv(3, n_steps=20, max_episode_steps=7),
+        lambda: MarketMakingVecEnv(3, n_steps=20, autoreset=False),
+        lambda: MarketMakingVecEnv(3, **draws),
+        lambda: sekai.make_vec("MarketMaking-v0", 3, vectorization_mode="sync", n_steps=20),
+        lambda: sekai.VecNormalizeReward(MarketMakingVecEnv(3, n_steps=20)),
+    ]
+    for make in makers:
+        vec, twin = make(), make()
+        rolled = sekai.rollout(vec, lean, 50, seed=1, progress=False)
+        stepped = sekai.rollout(twin, StepByStep(lean, twin), 50, seed=1, progress=False)
+        for name in FIELDS:
+            assert_same(getattr(stepped, name), getattr(rolled, name), name)
+
+
+def test_an_action_that_step_would_refuse():
+    vec = MarketMakingVecEnv(4, n_steps=20)
+    with pytest.raises(InvalidAction, match=r"sub-env 0"):
+        sekai.rollout(vec, refuse_late, 50, seed=0, progress=False)
+
+
+def test_after_a_refused_action_the_env_has_to_be_reset():
+    vec = MarketMakingVecEnv(4, n_steps=20)
+    with pytest.raises(InvalidAction):
+        sekai.rollout(vec, refuse_late, 50, seed=0, progress=False)
+    if hasattr(refuse_late, "py_func"):  # stepped one by one, it is still where the last good step left it
+        with pytest.raises(ResetRequired):
+            vec.step(np.zeros((4, 2), dtype=np.float32))
+    again = sekai.rollout(vec, lean, 30, seed=2, progress=False)
+    fresh = sekai.rollout(MarketMakingVecEnv(4, n_steps=20), lean, 30, seed=2, progress=False)
+    assert np.array_equal(again.rewards, fresh.rewards)
+
+
+def test_a_policy_with_a_parameter_for_each_sub_env_is_called_with_batches():
+    vec = MarketMakingVecEnv(3, n_steps=20)
+    record = sekai.rollout(vec, FixedSpread(half_spread=np.array([0.1, 0.2, 0.3])), 4, seed=0, progress=False)
+    assert record.actions[2, :, 0].tolist() == [np.float32(0.1), np.float32(0.2), np.float32(0.3)]
+
+
+def test_an_info_that_the_market_does_not_have():
+    with pytest.raises(KeyError, match="nothing"):
+        sekai.rollout(MarketMakingVecEnv(2), lean, 5, seed=0, infos=("nothing",), progress=False)
+
+
+def test_progress_is_told(monkeypatch):
+    advances = []
+    import contextlib
+
+    @contextlib.contextmanager
+    def bar(*args, **kwargs):
+        yield advances.append
+
+    monkeypatch.setattr("sekai.rollouts.run.progress_bar", bar)
+    sekai.rollout(MarketMakingVecEnv(2), lean, 150, seed=0)
+    assert sum(advances) == 150
