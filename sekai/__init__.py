@@ -28,6 +28,7 @@ from sekai.registry import (
     spec,
 )
 from sekai.results import ResetResult, StepResult
+from sekai.rollouts import Rollout, rollout
 from sekai.seeding import make_seed_sequence, np_random
 from sekai.spaces import (
     Box,
@@ -41,7 +42,7 @@ from sekai.spaces import (
     Tuple,
 )
 from sekai.stats import ExponentialMovingStats, RunningMeanStd
-from sekai.testing import check_env
+from sekai.testing import check_env, check_vec_env
 from sekai.tracking import EpisodeStats, InMemoryTracker, LoggingTracker, StatsTracker
 from sekai.vector import (
     AsyncVecEnv,
@@ -115,6 +116,7 @@ __all__ = [
     "ResetRequired",
     "ResetResult",
     "RewardWrapper",
+    "Rollout",
     "RunningMeanStd",
     "SekaiError",
     "Sequence",
@@ -145,6 +147,7 @@ __all__ = [
     "WrapperSpec",
     "all_specs",
     "check_env",
+    "check_vec_env",
     "deregister",
     "make",
     "make_seed_sequence",
@@ -153,6 +156,7 @@ __all__ = [
     "pprint_registry",
     "register",
     "register_namespace",
+    "rollout",
     "space_utils",
     "spec",
     "stack_infos",

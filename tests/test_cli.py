@@ -12,6 +12,7 @@ import toy_market
 from toy_market import WalkVec
 
 import sekai
+from sekai.cli import check as check_module
 from sekai.cli import info, listing, main
 from sekai.cli import run as run_module
 from sekai.cli.rollout import EpisodeLog
@@ -26,7 +27,7 @@ WALK, WALK_VEC = "toy_market:Walk", "toy_market:WalkVec"
 def registry(monkeypatch):
     """What the command sees: Walk-v0 in both forms, OnlyEnv-v0 without a native one."""
     registry = EnvRegistry()
-    for verb in (info, listing, run_module):
+    for verb in (check_module, info, listing, run_module):
         monkeypatch.setattr(verb, "default_registry", registry)
     registry.register("Walk-v0", WALK, vector_entry_point=WALK_VEC)
     registry.register("OnlyEnv-v0", WALK)
@@ -309,6 +310,18 @@ def test_without_tqdm_a_terminal_shows_no_bar(capsys, monkeypatch):
             "sekai: error: could not convert string to float: 'x'",
         ),
         (("run", "Walk-v0", "--mode", "sync", "--set", "autoreset_options={}"), "no argument 'autoreset_options'"),
+        (("check", "Wakl-v0"), "no environment is registered as 'Wakl-v0'; did you mean 'Walk-v0'"),
+        (("check", "Walk-v0", "--set", "gaol=3"), "has no argument 'gaol'; it has: goal, start, noise"),
+        (("check", "OnlyEnv-v0", "--set", "noise=3"), "has no argument 'noise'; it has: goal, start"),
+        (("check", "Walk-v0", "--set", "max_episode_steps=0"), "max_episode_steps .*at least 1, got 0"),
+        (("check", "Walk-v0", "--set", "autoreset=False"), "--set: 'autoreset' cannot be set"),
+        (
+            ("check", "Walk-v0", "--set", "autoreset_options={}"),
+            "--set: 'autoreset_options' cannot be set: every reset",
+        ),
+        (("check", "Walk-v0", "--num-envs", "0"), "--num-envs: expected an integer of at least 1, got '0'"),
+        (("check", "Walk-v0", "--steps", "0"), "--steps: expected an integer of at least 1, got '0'"),
+        (("check", "Walk-v0", "--seed", "x"), "--seed: expected an integer of at least 0, got 'x'"),
         (("run",), "the following arguments are required: ENV_ID"),
         ((), "sekai: error: the following arguments are required: VERB"),
         (("walk",), "invalid choice: 'walk'"),
@@ -349,6 +362,87 @@ def test_an_env_without_policies_runs_at_random(capsys, monkeypatch):
     monkeypatch.delattr(WalkVec, "policies")
     assert run_json(capsys, "run", "Walk-v0", "--steps", 2)["policy"] == "random"
     assert "--policy: expected one of random, got 'up'" in refuse(capsys, "run", "Walk-v0", "--policy", "up")
+
+
+# -- check -------------------------------------------------------------------------------------------------
+
+QUICK = ("--num-envs", 3, "--steps", 12)
+SHARED = (
+    "draws come from self.rng, shared by all sub-envs, so row i depends on num_envs; "
+    "self.streams gives each sub-env its own"
+)
+
+
+def test_check_finds_nothing_in_a_good_env(capsys):
+    status, out, err = run(capsys, "check", "OnlyEnv-v0")
+    assert (status, err) == (0, "")
+    assert out == "OnlyEnv-v0 (sync): 7 copies, 100 steps, seed 0\nno problems found\n"
+
+
+def test_check_tells_hints_apart(capsys):
+    status, out, err = run(capsys, "check", "Walk-v0", *QUICK, "--seed", 4, "--set", "noise=0.5")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[:3] == ["Walk-v0 (native): 3 copies, 12 steps, seed 4, noise=0.5", "no problems found", "hints:"]
+    assert " ".join(line[2:] for line in lines[3:]) == SHARED
+    assert lines[3].startswith("- ") and max(map(len, lines)) <= 100
+
+
+def test_check_exits_with_one_when_there_is_a_problem(capsys, monkeypatch):
+    monkeypatch.setattr(WalkVec, "_observe", lambda self: np.full((self.num_envs, 1), np.nan))
+    status, out, err = run(capsys, "check", "Walk-v0", *QUICK)
+    assert (status, err) == (1, "")
+    assert "\n1 problem found:\n- reset: observations[0, 0]: expected a finite number, got nan (sub-env 0)\n" in out
+
+
+def test_check_prints_json(capsys, monkeypatch):
+    def step(self, actions):
+        return self.level * np.nan, self.level > 9, self.level > 9, {}
+
+    monkeypatch.setattr(WalkVec, "_step", step)
+    status, out, err = run(capsys, "check", "Walk-v0", *QUICK, "--set", "goal=5", "--json")
+    assert (status, err) == (1, "")
+    assert json.loads(out) == {
+        "env": "Walk-v0",
+        "mode": "native",
+        "settings": {"goal": 5},
+        "num_envs": 3,
+        "steps": 12,
+        "seed": 0,
+        "problems": ["step 1: rewards[0]: expected a finite number, got nan (sub-env 0)"],
+        "hints": [],
+    }
+
+
+def test_check_looks_at_a_single_env_first(capsys, monkeypatch):
+    monkeypatch.setattr(toy_market.Walk, "step", lambda self, action: None)
+    report = json.loads(run(capsys, "check", "OnlyEnv-v0", *QUICK, "--json")[1])
+    assert report["problems"] == ["a single env: step 1: expected a StepResult, got None (NoneType)"]
+
+
+def test_check_looks_at_copies_of_a_single_env(capsys, registry):
+    class Crowd(toy_market.Walk):
+        """Goes up by what all copies have moved since the last reset of one."""
+
+        moved = 0
+
+        def reset(self, *, seed=None, options=None):
+            Crowd.moved = 0
+            return super().reset(seed=seed, options=options)
+
+        def step(self, action):
+            Crowd.moved += int(action)
+            return super().step(Crowd.moved)
+
+    registry.register("Crowd-v0", Crowd)
+    report = json.loads(run(capsys, "check", "Crowd-v0", *QUICK, "--json")[1])
+    assert (report["mode"], len(report["problems"])) == ("sync", 1)
+    assert "whatever the other sub-envs do, got" in report["problems"][0]
+
+
+def test_check_ends_episodes_that_would_not_end(capsys):
+    assert run_json(capsys, "check", "OnlyEnv-v0", *QUICK, "--set", "goal=1000")["hints"] == []
+    assert run_json(capsys, "check", "Walk-v0", *QUICK, "--set", "goal=1000")["hints"] == [SHARED]
 
 
 # -- info and list -----------------------------------------------------------------------------------------
@@ -489,7 +583,7 @@ def test_list_shows_every_env(capsys, registry):
     }
 
 
-@pytest.mark.parametrize("argv", [(), ("list",), ("info",), ("run",)])
+@pytest.mark.parametrize("argv", [(), ("list",), ("info",), ("run",), ("check",)])
 def test_help_reads_like_a_manual_page(capsys, argv):
     status, out, err = run(capsys, *argv, "--help")
     assert (status, err) == (0, "")

@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 from sekai.batching.infos import snapshot_value
 
 
-def own_batch(batch: Any) -> Any:
+def own_batch(batch: Any, *, held: int = 0) -> Any:
     """A batch whose arrays belong to the caller alone, so that nobody else can ever write to them.
 
     Call it on what a function has just returned: ``own_batch(compute())``. An array that nothing but the call refers
     to is taken over; any other is copied.
+
+    Args:
+        batch: The batch.
+        held: How many variables of the caller hold it as well.
     """
-    sole = sys.getrefcount(batch) <= _SOLE_ARGUMENT  # asked before the next call refers to it as well
+    sole = sys.getrefcount(batch) <= _SOLE_ARGUMENT + held  # asked before the next call refers to it as well
     return _own(batch, sole)
 
 

@@ -1,4 +1,4 @@
-"""The ``sekai`` command: list the environments there are, look at one, run it with a policy."""
+"""The ``sekai`` command: list the environments there are, look at one, run it with a policy, check it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from sekai import __version__
-from sekai.cli import info, listing, run
+from sekai.cli import check, info, listing, run
 from sekai.cli.common import CommandError, OutputClosed, complain, emit
 
 __all__ = ["main"]
@@ -17,9 +17,11 @@ examples:
   sekai list                               every environment that is registered or installed
   sekai info Trading-v0                    its arguments, spaces and policies
   sekai run Trading-v0 --policy momentum   step 1024 copies of it and print the statistics
+  sekai check Trading-v0                   look for what it does against its contract
 
-exit status: 0 when all went well, 2 for a mistake in the command or output that cannot be
-written, 130 after Ctrl-C, 141 when nobody reads the output to its end (sekai ... | head -1).
+exit status: 0 when all went well, 1 when `sekai check` has found a problem, 2 for a mistake in
+the command or output that cannot be written, 130 after Ctrl-C, 141 when nobody reads the output
+to its end (sekai ... | head -1).
 `sekai VERB --help` explains each verb.
 """
 
@@ -61,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments; None for those of the process.
 
     Returns:
-        The exit status: 0, 2 for a mistake of the user, 130 after Ctrl-C, 141 after a broken pipe.
+        The exit status: 0, 1 for problems that ``check`` has found, 2 for a mistake of the user, 130 after Ctrl-C,
+        141 after a broken pipe.
     """
     parser = _Parser(
         prog="sekai",
@@ -71,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
-    for verb in (listing, info, run):
+    for verb in (listing, info, run, check):
         verb.add_parser(verbs)
     try:
         args = parser.parse_args(argv)

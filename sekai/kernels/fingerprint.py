@@ -136,14 +136,26 @@ def _reached(function: python_types.FunctionType) -> Iterator[tuple[str, Any]]:
 def _reached_by_name(name: str, value: Any, code: python_types.CodeType) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, python_types.ModuleType):
         yield name, value
-    elif not _versioned(value.__name__):
-        for attribute in sorted(_attribute_names(code)):
-            inner = getattr(value, attribute, None)
-            if isinstance(inner, python_types.ModuleType):
-                if not _versioned(inner.__name__):
-                    raise Unknown(f"{value.__name__}.{attribute}")
-            elif inner is not None:
-                yield f"{value.__name__}.{attribute}", inner
+    else:
+        yield from _reached_in_modules(value, code)
+
+
+def _reached_in_modules(module: python_types.ModuleType, code: python_types.CodeType) -> Iterator[tuple[str, Any]]:
+    """What a module, and the modules it has, have under any name that the code reads an attribute by."""
+    attributes = sorted(_attribute_names(code))
+    seen: set[str] = set()
+    waiting = [module]
+    while waiting:
+        each = waiting.pop()
+        if each.__name__ in seen or _versioned(each.__name__):
+            continue
+        seen.add(each.__name__)
+        for attribute in attributes:
+            value = getattr(each, attribute, None)
+            if isinstance(value, python_types.ModuleType):
+                waiting.append(value)
+            elif value is not None:
+                yield f"{each.__name__}.{attribute}", value
 
 
 def _replacements(function: python_types.FunctionType) -> list[tuple[str, Any]] | None:

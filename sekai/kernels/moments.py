@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.kernels.batch import jit_batch
+from sekai.kernels.batch import item_at, jit_batch, rows_between
 from sekai.kernels.jit import jit
 
 #: Lanes at most, unless a sample has more numbers: enough to hide how long an addition takes.
@@ -49,6 +49,35 @@ def column_moments(samples: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[
     mean, var = np.empty(width), np.empty(width)
     merge_moments(counts, means, squares, mean, var)
     return mean, var
+
+
+def advance_returns(
+    rewards: NDArray[np.float64],
+    live: NDArray[np.bool_] | None,
+    gamma: float,
+    returns: NDArray[np.float64],
+    largest: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Advance discounted returns, in place: ``gamma`` times the return, plus the reward.
+
+    Args:
+        rewards: float64 (n,); one that is not finite leaves its return as it is.
+        live: bool (n,), the returns that go on; None for all.
+        gamma: Discount factor.
+        returns: float64 (n,), the returns so far.
+        largest: Returns beyond it do not count in the moments.
+
+    Returns:
+        Mean and population variance, float64 () each, of the returns that went on and count, and their number.
+    """
+    begin, length, lanes = _cut(returns.size, 1)
+    counts, means, squares = np.empty(len(begin)), np.empty((len(begin), 1)), np.empty((len(begin), 1))
+    return_moments(
+        begin, length, lanes, rewards, True if live is None else live, gamma, returns, largest, counts, means, squares
+    )
+    mean, var = np.empty(1), np.empty(1)
+    count = merge_moments(counts, means, squares, mean, var)
+    return mean[0], var[0], count
 
 
 def normalize_columns(
@@ -88,16 +117,43 @@ def block_moments(begin, length, lanes, samples, counts, means, squares):  # typ
         means: Written, float64 (blocks, width).
         squares: Written, float64 (blocks, width).
     """
-    width = means.shape[1]
-    center, sums = np.empty(lanes), np.empty(lanes)
+    centers, sums = np.empty(lanes), np.empty(lanes)
     for b in range(len(begin)):
         block = samples[begin[b] : begin[b] + length]
-        counts[b] = len(block) // width
-        sum_lanes(block, sums)
-        means[b] = fold_lanes(sums, width) / counts[b]
-        fill_lanes(means[b], center)
-        sum_squares(block, center, sums)
-        squares[b] = fold_lanes(sums, width)
+        counts[b] = len(block) // means.shape[1]
+        measure(block, centers, sums, means[b], squares[b])
+
+
+@jit_batch(shared="length lanes rewards live gamma returns largest", parallel_from=PARALLEL_FROM)
+def return_moments(begin, length, lanes, rewards, live, gamma, returns, largest, counts, means, squares):  # type: ignore[no-untyped-def]
+    """Advance the returns of some blocks, and write the moments of those that count as ``block_moments`` does."""
+    centers, sums, counted = np.empty(lanes), np.empty(lanes), np.empty(length)
+    for b in range(len(begin)):
+        lo, hi = begin[b], begin[b] + length
+        block = advance(rewards[lo:hi], rows_between(live, lo, hi), gamma, returns[lo:hi], largest, counted)
+        counts[b] = len(block)
+        measure(block, centers, sums, means[b], squares[b])
+
+
+@jit
+def advance(rewards, live, gamma, returns, largest, counted):  # type: ignore[no-untyped-def]
+    """Advance the returns of a block; those that count, which are all of them or copied to ``counted``."""
+    num_counted = 0
+    for i in range(len(rewards)):
+        value = returns[i] * gamma + rewards[i]
+        num_counted += (abs(rewards[i]) < np.inf) & (abs(value) <= largest) & item_at(live, i)
+    if num_counted == len(rewards):
+        for i in range(len(rewards)):
+            returns[i] = returns[i] * gamma + rewards[i]
+        return returns
+    num_counted = 0
+    for i in range(len(rewards)):
+        if item_at(live, i) and abs(rewards[i]) < np.inf:
+            returns[i] = returns[i] * gamma + rewards[i]
+            if abs(returns[i]) <= largest:
+                counted[num_counted] = returns[i]
+                num_counted += 1
+    return counted[:num_counted]
 
 
 @jit_batch(shared="length lanes samples mean factor out", parallel_from=PARALLEL_FROM)
@@ -127,6 +183,18 @@ def merge_moments(counts, means, squares, mean, var):  # type: ignore[no-untyped
         for b in range(len(counts)):
             deviation = means[b, c] - mean[c]
             var[c] += squares[b, c] / total + counts[b] / total * (deviation * deviation)
+    return total
+
+
+@jit
+def measure(block, centers, sums, mean, squares):  # type: ignore[no-untyped-def]
+    """Write the mean and the sum of squared deviations of every column of a block; ``centers`` and ``sums`` are scratch."""
+    sum_lanes(block, sums)
+    mean[:] = fold_lanes(sums, len(mean))
+    mean /= max(1, len(block) // len(mean))
+    fill_lanes(mean, centers)
+    sum_squares(block, centers, sums)
+    squares[:] = fold_lanes(sums, len(mean))
 
 
 @jit
@@ -140,13 +208,13 @@ def sum_lanes(block, sums):  # type: ignore[no-untyped-def]
 
 
 @jit
-def sum_squares(block, center, sums):  # type: ignore[no-untyped-def]
+def sum_squares(block, centers, sums):  # type: ignore[no-untyped-def]
     """Write the sum of the squared deviations of each lane from its center."""
     sums[:] = 0.0
     for first in range(0, len(block), len(sums)):
         row = block[first : first + len(sums)]
         for j in range(len(row)):
-            deviation = row[j] - center[j]
+            deviation = row[j] - centers[j]
             sums[j] += deviation * deviation
 
 

@@ -1,8 +1,9 @@
 """How many threads a batch of rows is spread over.
 
 ``SEKAI_NUM_THREADS`` says how many, else there are as many as the process may use cores, and never more than Numba
-has (``NUMBA_NUM_THREADS``). Worker processes of a ``ProcVecEnv`` use one, and so does a process that was forked from
-one whose kernels had run on several: the libraries below cannot be used on both sides of a fork.
+has (``NUMBA_NUM_THREADS``). Worker processes of a ``ProcVecEnv`` use one, unless the variable is set, and so does,
+always, a process that was forked from one in which Numba had started its threads: the libraries below cannot be used
+on both sides of a fork.
 """
 
 from __future__ import annotations
@@ -14,19 +15,25 @@ import numba
 from sekai.checks import check_count
 from sekai.cores import usable_cores
 
-_MOST = int(numba.config.NUMBA_NUM_THREADS)
+#: How many there can be.
+_most = int(numba.config.NUMBA_NUM_THREADS)
 
 
-def _from_environment() -> int:
+def from_environment() -> int:
+    """The number of threads that the environment asks for.
+
+    Raises:
+        ValueError: ``SEKAI_NUM_THREADS`` is no integer of at least 1.
+    """
     text = os.environ.get("SEKAI_NUM_THREADS")
     if text is None:
-        return min(usable_cores(), _MOST)
+        return min(usable_cores(), _most)
     if not text.strip().isdecimal() or int(text) < 1:
         raise ValueError(f"SEKAI_NUM_THREADS: expected an integer of at least 1, got {text!r}")
-    return min(int(text), _MOST)
+    return min(int(text), _most)
 
 
-_num_threads = _from_environment()
+_num_threads = from_environment()
 
 
 def get_num_threads() -> int:
@@ -45,7 +52,7 @@ def set_num_threads(n: int) -> None:
         ValueError: ``n`` is below 1.
     """
     global _num_threads
-    _num_threads = min(check_count(n, "set_num_threads(n)"), _MOST)
+    _num_threads = min(check_count(n, "set_num_threads(n)"), _most)
 
 
 def limit(n: int) -> int:
@@ -60,5 +67,16 @@ def limit(n: int) -> int:
     return before
 
 
+def _begin_after_fork() -> None:
+    """In a forked process: leave threads alone if Numba's were there before."""
+    global _most
+    try:
+        numba.threading_layer()
+    except ValueError:  # none has been chosen yet
+        return
+    _most = 1
+    set_num_threads(1)
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: set_num_threads(1))
+    os.register_at_fork(after_in_child=_begin_after_fork)

@@ -341,8 +341,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         batch = self._observe()
         if batch.__class__ is np.ndarray and is_recycled(batch):
             return self.__check_observations(batch, self.num_envs)
-        del batch
-        return layout.own_batch(self.__check_observations(self._observe(), self.num_envs))
+        return layout.own_batch(self.__check_observations(batch, self.num_envs), held=1)
 
     def __check_observations(self, batch: Any, count: int) -> Any:
         """A batch of ``count`` observations in the dtypes of the space."""

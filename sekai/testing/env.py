@@ -1,4 +1,4 @@
-"""The contract of an environment as a public test kit."""
+"""check_env: what an environment does that the contract of ``Env`` does not allow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from sekai.batching.episodes import resets_itself
 from sekai.env import Env
 from sekai.errors import ResetRequired
 from sekai.results import ResetResult, StepResult
-from sekai.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
+from sekai.spaces import Space
+from sekai.testing.values import describe, holds_lists, name_error, same
 
 _SPACES = ("observation_space", "action_space")
 
@@ -43,7 +44,7 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
         comes up at several steps is told once. Empty when there are none.
     """
     if not isinstance(env, Env):
-        return [f"expected an Env, got {_describe(env)}"]
+        return [f"expected an Env, got {describe(env)}"]
     problems = _check_spaces(env)
     if problems:
         return problems
@@ -95,12 +96,12 @@ def _check_spaces(env: Env[Any, Any]) -> list[str]:
     for name in _SPACES:
         space = getattr(env, name, None)
         if not isinstance(space, Space):
-            problems.append(f"{name}: expected a Space, got {_describe(space)}")
+            problems.append(f"{name}: expected a Space, got {describe(space)}")
             continue
         try:
             copied = pickle.loads(pickle.dumps(space))
         except Exception as error:
-            problems.append(f"{name}: expected a space that can be pickled, got {_name(error)}")
+            problems.append(f"{name}: expected a space that can be pickled, got {name_error(error)}")
             continue
         if copied != space:
             problems.append(f"{name}: expected a pickled copy to equal {space!r}, got {copied!r}")
@@ -158,7 +159,7 @@ class _Run:
             if not self._reset(where, None):
                 return
         except Exception as error:
-            self._add("error", f"{where}: expected a result, got {_name(error)}")
+            self._add("error", f"{where}: expected a result, got {name_error(error)}")
             return
         self.completed = True
 
@@ -170,8 +171,8 @@ class _Run:
     def differs_from(self, other: _Run) -> str:
         """Where two runs part, as text; empty if they do not."""
         for i, (mine, others) in enumerate(zip(self.outcomes, other.outcomes, strict=False)):
-            if not _same(mine, others):
-                return f"result {i} is {_describe(mine)} in one run and {_describe(others)} in the other"
+            if not same(mine, others):
+                return f"result {i} is {describe(mine)} in one run and {describe(others)} in the other"
         return ""
 
     def _reset(self, where: str, seed: int | None) -> bool:
@@ -182,7 +183,7 @@ class _Run:
         self._check_kept(where)
         self._check_alias(where)
         if not isinstance(result, ResetResult):
-            self._add("result", f"{where}: expected a ResetResult, got {_describe(result)}")
+            self._add("result", f"{where}: expected a ResetResult, got {describe(result)}")
             return False
         self._check_observation(where, result.observation)
         self._check_info(where, result.info)
@@ -194,24 +195,24 @@ class _Run:
         given = deepcopy(action)
         result = self.env.step(given) if self.finish is None else self.finish(self.env.async_step(given))
         self._check_kept(where)
-        if not _same(given, action):
+        if not same(given, action):
             self._add(
                 "action",
-                f"{where}: expected the action to stay {_describe(action)}, got it changed to {_describe(given)}",
+                f"{where}: expected the action to stay {describe(action)}, got it changed to {describe(given)}",
             )
         self._check_alias(where)
         if not isinstance(result, StepResult):
-            self._add("result", f"{where}: expected a StepResult, got {_describe(result)}")
+            self._add("result", f"{where}: expected a StepResult, got {describe(result)}")
             return None
         self._check_observation(where, result.observation)
         self._check_info(where, result.info)
         reward = result.reward
         if not isinstance(reward, Real) or isinstance(reward, (bool, np.bool_)) or not np.isfinite(reward):
-            self._add("reward", f"{where}: expected a finite real number as reward, got {_describe(reward)}")
+            self._add("reward", f"{where}: expected a finite real number as reward, got {describe(reward)}")
         for name in ("terminated", "truncated"):
             flag = getattr(result, name)
             if not isinstance(flag, (bool, np.bool_)):
-                self._add(name, f"{where}: expected a bool as {name}, got {_describe(flag)}")
+                self._add(name, f"{where}: expected a bool as {name}, got {describe(flag)}")
         self._keep(result.observation, reward, result.terminated, result.truncated)
         return bool(result.done) and not _resets_itself(result)
 
@@ -232,23 +233,23 @@ class _Run:
         self.outcomes.append((deepcopy(observation), *others))
 
     def _check_alias(self, where: str) -> None:
-        if self.outcomes and not _same(self._shown, self.outcomes[-1][0]):
+        if self.outcomes and not same(self._shown, self.outcomes[-1][0]):
             self._add(
                 "alias",
                 f"{where}: expected the observation returned before to stay as it was, got it changed from "
-                f"{_describe(self.outcomes[-1][0])} to {_describe(self._shown)}",
+                f"{describe(self.outcomes[-1][0])} to {describe(self._shown)}",
             )
 
     def _check_observation(self, where: str, observation: Any) -> None:
         space = self.spaces["observation_space"]
         if not space.contains(observation):
-            self._add("observation", f"{where}: expected an observation in {space!r}, got {_describe(observation)}")
-        elif _holds_lists(space, observation):
-            self._add("observation", f"{where}: expected an observation of arrays, got {_describe(observation)}")
+            self._add("observation", f"{where}: expected an observation in {space!r}, got {describe(observation)}")
+        elif holds_lists(space, observation):
+            self._add("observation", f"{where}: expected an observation of arrays, got {describe(observation)}")
 
     def _check_info(self, where: str, info: Any) -> None:
         if not isinstance(info, dict):
-            self._add("info", f"{where}: expected a dict as info, got {_describe(info)}")
+            self._add("info", f"{where}: expected a dict as info, got {describe(info)}")
         elif not all(isinstance(key, str) for key in info):
             keys = [key for key in info if not isinstance(key, str)]
             self._add("info", f"{where}: expected info keys that are strings, got {keys}")
@@ -289,12 +290,12 @@ def _check_own_stream(env: Env[Any, Any], actions: Sequence[Any], seed: int) -> 
     """
     try:
         seeded = [_episode(env, actions, seed + i) for i in range(_ALIKE)]
-        if any(_same(episode, seeded[0]) for episode in seeded[1:]):
+        if any(same(episode, seeded[0]) for episode in seeded[1:]):
             return []
         first = _episode(env, actions, None)
-        alike = all(_same(_episode(env, actions, None), first) for _ in range(_ALIKE - 1))
+        alike = all(same(_episode(env, actions, None), first) for _ in range(_ALIKE - 1))
     except Exception as error:
-        return [f"a further run: expected no error, got {_name(error)}"]
+        return [f"a further run: expected no error, got {name_error(error)}"]
     return ["reset() without a seed: expected the random stream to go on, got the same episode each time"] * alike
 
 
@@ -320,50 +321,14 @@ def _check_step_after_end(env: Env[Any, Any], actions: Sequence[Any], seed: int)
                 where, expected = "step() after the end of an episode", "a StepResult or ResetRequired"
                 result = env.step(deepcopy(action))
                 if not isinstance(result, StepResult):
-                    return [f"{where}: expected {expected}, got {_describe(result)}"]
+                    return [f"{where}: expected {expected}, got {describe(result)}"]
                 break
     except ResetRequired:
         return []
     except Exception as error:
-        return [f"{where}: expected {expected}, got {_name(error)}"]
+        return [f"{where}: expected {expected}, got {name_error(error)}"]
     return []
 
 
 def _resets_itself(result: StepResult[Any]) -> bool:
     return isinstance(result.info, dict) and resets_itself(result.info)
-
-
-def _holds_lists(space: Space[Any], x: Any) -> bool:
-    """Whether a list or tuple stands where the space has an array, which ``contains()`` allows."""
-    if isinstance(space, Dict):
-        return any(_holds_lists(part, x[key]) for key, part in space.items())
-    if isinstance(space, Tuple):
-        return any(_holds_lists(part, value) for part, value in zip(space, x, strict=True))
-    return isinstance(space, (Box, MultiBinary, MultiDiscrete)) and isinstance(x, (list, tuple))
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Deep equality in which types count and NaN equals NaN."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-    if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(map(_same, a, b))
-    if isinstance(a, (np.ndarray, np.generic, float)):
-        x, y = np.asarray(a), np.asarray(b)
-        return x.dtype == y.dtype and np.array_equal(x, y, equal_nan=x.dtype.kind in "fc")
-    return bool(a == b)
-
-
-def _describe(value: Any) -> str:
-    text = repr(value)
-    if len(text) > 200:
-        text = text[:200] + "..."
-    if isinstance(value, np.ndarray):
-        return f"{text} (shape {value.shape}, {value.dtype})"
-    return f"{text} ({type(value).__name__})"
-
-
-def _name(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,163 @@
+"""``sekai check ENV_ID``."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sekai.cli.common import (
+    TABLE_WIDTH,
+    CommandError,
+    add_settings,
+    check_settings,
+    emit,
+    format_settings,
+    mistakes_of_the_user,
+    nonnegative_int,
+    parse_settings,
+    positive_int,
+    to_json,
+)
+from sekai.registry import default_registry
+from sekai.registry.build import build_vec_env, choose_mode, entry_point_of, make_env
+from sekai.registry.specs import EnvSpec
+from sekai.testing import check_env, check_vec_env
+
+if TYPE_CHECKING:
+    from sekai.vector import VecEnv
+
+_DEFAULT_NUM_ENVS = 7
+_DEFAULT_STEPS = 100
+_DEFAULT_SEED = 0
+
+_HINT = "hint: "
+
+_DESCRIPTION = """\
+Look for what an environment does that its contract does not allow. A few copies of it are
+stepped with random actions, then once more and once more with something changed that must not
+matter: other actions or seeds of the other copies, one copy alone or among thousands, one thread
+or two, autoreset or a reset by hand. Shapes, dtypes, finite numbers, random draws, memory and
+the way its kernels were compiled are looked at on the way.
+"""
+
+_EPILOG = """\
+examples:
+  sekai check Trading-v0
+  sekai check Trading-v0 --set episode_length=20 --set actions=weight
+  sekai check Trading-v0 --num-envs 16 --steps 500 --seed 3
+  sekai check Trading-v0 --json | python -m json.tool
+
+Each problem says where it is (which call, array and copy), what was expected and what came. A
+hint is no problem, but may be worth a look, e.g. a kernel whose loop was not vectorised.
+
+An environment that is registered as a single one is checked as such, then, if it has no problem,
+as copies in a SyncVecEnv.
+
+exit status: 0 when there is no problem, hints or not, 1 when there is one, 2 for a mistake in
+the command.
+"""
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb to the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "check",
+        help="look for what an environment does against its contract",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("env_id", metavar="ENV_ID", help="id of the environment: [namespace/]Name[-vN]")
+    parser.add_argument(
+        "--num-envs",
+        type=positive_int,
+        default=_DEFAULT_NUM_ENVS,
+        metavar="N",
+        help="number of copies that are compared (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--steps",
+        type=positive_int,
+        default=_DEFAULT_STEPS,
+        metavar="K",
+        help="steps of each run (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=nonnegative_int,
+        default=_DEFAULT_SEED,
+        metavar="S",
+        help="what seeds and actions follow from (default: %(default)s)",
+    )
+    add_settings(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    parser.set_defaults(verb=check)
+
+
+def check(args: argparse.Namespace) -> int:
+    """Check the environment and print what was found."""
+    settings = parse_settings(args.settings)
+    if "autoreset_options" in settings:
+        raise CommandError("--set: 'autoreset_options' cannot be set: every reset of a check is one without options")
+    with mistakes_of_the_user():
+        spec = default_registry.spec(args.env_id)
+        mode = choose_mode(spec)
+        check_settings(spec, entry_point_of(spec, mode), settings)
+        _build(spec, mode, settings, 1).close()
+    findings = _check_single(spec, settings, args) if spec.entry_point is not None and mode != "native" else []
+    if not findings:
+        findings = check_vec_env(
+            lambda num_envs, **arguments: _build(spec, mode, settings, num_envs, **arguments),
+            num_envs=args.num_envs,
+            n_steps=args.steps,
+            seed=args.seed,
+        )
+    report = {
+        "env": spec.id,
+        "mode": mode,
+        "settings": settings,
+        "num_envs": args.num_envs,
+        "steps": args.steps,
+        "seed": args.seed,
+        "problems": [each for each in findings if not each.startswith(_HINT)],
+        "hints": [each.removeprefix(_HINT) for each in findings if each.startswith(_HINT)],
+    }
+    emit(to_json(report) if args.json else _as_text(report))
+    return 1 if report["problems"] else 0
+
+
+def _build(spec: EnvSpec, mode: str, settings: Mapping[str, Any], num_envs: int, **arguments: Any) -> VecEnv[Any, Any]:
+    """The copies, with what ``check_vec_env`` may ask for beside the settings."""
+    vector_kwargs = {name: arguments.pop(name) for name in ("autoreset",) if name in arguments}
+    return build_vec_env(spec, num_envs, mode, vector_kwargs, (), {**settings, **arguments})
+
+
+def _check_single(spec: EnvSpec, settings: Mapping[str, Any], args: argparse.Namespace) -> list[str]:
+    """The problems of a single environment."""
+    arguments = dict(settings)
+    with make_env(spec, arguments.pop("max_episode_steps", None), arguments) as env:
+        return [f"a single env: {problem}" for problem in check_env(env, n_steps=args.steps, seed=args.seed)]
+
+
+def _as_text(report: Mapping[str, Any]) -> str:
+    copies = f"{report['num_envs']} copies, {report['steps']} steps, seed {report['seed']}"
+    settings = f", {format_settings(report['settings'])}" if report["settings"] else ""
+    problems, hints = report["problems"], report["hints"]
+    found = {0: "no problems found", 1: "1 problem found:"}.get(len(problems), f"{len(problems)} problems found:")
+    lines = [f"{report['env']} ({report['mode']}): {copies}{settings}", found, *map(_as_item, problems)]
+    if hints:
+        lines += ["hints:", *map(_as_item, hints)]
+    return "\n".join(lines)
+
+
+def _as_item(text: str) -> str:
+    return textwrap.fill(
+        text,
+        TABLE_WIDTH,
+        initial_indent="- ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

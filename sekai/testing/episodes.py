@@ -1,0 +1,196 @@
+"""The end of an episode: what autoreset makes of it and what freezing does, each held against the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sekai.batching import layout
+from sekai.batching.info_list import InfoList
+from sekai.batching.infos import FINAL_OBSERVATION, RESET_INFO
+from sekai.testing.outcomes import (
+    Call,
+    CallFailed,
+    Difference,
+    Outcome,
+    calls,
+    difference_between,
+    leaves,
+    play,
+    snapshot,
+)
+from sekai.testing.trial import Market, Trial
+from sekai.testing.values import name_error, same, show
+from sekai.vector import VecEnv
+
+#: Steps that a VecEnv is watched for after its last sub-env was frozen.
+_WATCHED = 5
+
+
+def check_autoreset(trial: Trial, frozen: Market) -> list[str]:
+    """Play each row alone, with autoreset and with a ``reset()`` by hand after each end.
+
+    Args:
+        trial: The trial.
+        frozen: The same market with autoreset off.
+    """
+    drive = trial.drive
+    with trial.market.open(1) as vec, frozen.open(1) as by_hand:
+        if by_hand.autoreset:
+            return ["factory(1, autoreset=False): expected autoreset to be off, got a VecEnv with autoreset True"]
+        for row in range(trial.num_envs):
+            actions = [layout.take(batch, np.array([row])) for batch in drive.actions]
+            seeds = [drive.seeds[row]]
+            played = list(_play_by_hand(by_hand, seeds, actions))
+            for expected, got in zip(played, play(vec, seeds, actions), strict=True):
+                # The end first: if a market resets itself too early, that is where it says so best.
+                difference = difference_between(replace(expected, parts={}), replace(got, parts={}))
+                how = ", as the episode ends with autoreset=False"
+                if difference is None:
+                    difference = difference_between(expected, got)
+                    how = ", as after a reset() by hand with autoreset=False"
+                if difference is not None:
+                    return [f"alone, {difference.problem(how, sub_env=row)}"]
+    return []
+
+
+def _play_by_hand(vec: VecEnv[Any, Any], seeds: list[int], actions: list[Any]) -> Iterator[Outcome]:
+    """What autoreset has to show, by means of a VecEnv of one that has none."""
+    for call in calls(vec, seeds, actions):
+        outcome = snapshot(vec, call)
+        if outcome.done and not outcome.ends:  # else the sub-env has reset itself
+            try:
+                first = vec.reset()
+            except Exception as error:
+                where = f"reset() after {call.where} with autoreset=False"
+                raise CallFailed(f"{where}: expected a VecResetResult, got {name_error(error)}") from error
+            end = {FINAL_OBSERVATION: _element(vec, call.result.observations, 0)}
+            if isinstance(first.infos, InfoList):
+                end[RESET_INFO] = first.infos[0]
+            observed = dict(leaves(first.observations, "observations"))
+            outcome = replace(outcome, parts={**outcome.parts, **observed}, ends={0: end})
+        yield outcome
+
+
+def _element(vec: VecEnv[Any, Any], observations: Any, row: int) -> Any:
+    """A copy of the observation of one row."""
+    elements = list(layout.iterate(vec.observation_space, observations, vec.num_envs))
+    return layout.copy_row(vec.observation_space, elements[row])
+
+
+def early_reset_hints(trial: Trial) -> list[str]:
+    """Says so if every episode seems to end with the observation that the next one begins with."""
+    ends = moves = 0
+    for before, outcome in zip(trial.recorded, trial.recorded[1:], strict=False):
+        for row, end in outcome.ends.items():
+            final = dict(leaves(end[FINAL_OBSERVATION], "observations"))
+            if not all(same(part, outcome.parts[name][row]) for name, part in final.items()):
+                return []
+            ends += 1
+            moves += not all(same(part, before.parts[name][row]) for name, part in final.items())
+    if not moves:
+        return []
+    return [
+        f"each of the {ends} episodes that ended shows as its {FINAL_OBSERVATION} what the next one begins with; "
+        "is it taken after a reset?"
+    ]
+
+
+def check_freezing(trial: Trial, frozen: Market, *, compare: bool) -> list[str]:
+    """Run with autoreset off: each row shows its end again and again, the others go on as with autoreset.
+
+    Args:
+        trial: The trial.
+        frozen: The same market with autoreset off.
+        compare: Whether to hold the rows against the recorded ones up to their end.
+    """
+    with frozen.open(trial.num_envs) as vec:
+        watch = _Freezing(trial, vec, compare)
+        try:
+            return [f"autoreset=False, {problem}" for problem in watch.problems()][:1]
+        except CallFailed as failure:
+            rows = f" while sub-envs {sorted(watch.ends)} were frozen" if watch.ends else ""
+            return [f"autoreset=False, {failure}{rows}"]
+
+
+class _Freezing:
+    """A run of a VecEnv with autoreset off.
+
+    Attributes:
+        ends: By row what its last step showed.
+    """
+
+    def __init__(self, trial: Trial, vec: VecEnv[Any, Any], compare: bool) -> None:
+        self.trial = trial
+        self.vec = vec
+        self.compare = compare
+        self.ends: dict[int, Outcome] = {}
+
+    def problems(self) -> Iterator[str]:
+        """Problems as they come up."""
+        drive, vec, n = self.trial.drive, self.vec, self.trial.num_envs
+        watched = 0
+        for expected, call in zip(self.trial.recorded, calls(vec, drive.seeds, drive.actions), strict=True):
+            outcome = snapshot(vec, call)
+            if outcome.ends:  # sub-envs that reset themselves are not frozen
+                return
+            for row in self.ends:
+                yield from self._check_frozen(call, outcome, row)
+            if self.compare:
+                yield from self._check_running(expected, call, outcome)
+            self.ends |= {row: outcome for row in outcome.done if row not in self.ends}
+            if np.flatnonzero(vec.frozen).tolist() != sorted(self.ends):
+                shown = np.flatnonzero(vec.frozen).tolist()
+                yield f"{call.where}: frozen: expected sub-envs {sorted(self.ends)} to be frozen, got {shown}"
+            watched += len(self.ends) == n
+            if watched > _WATCHED:
+                break
+        again = next(iter(calls(vec, drive.seeds, ())))
+        difference = difference_between(self.trial.recorded[0], snapshot(vec, again))
+        if difference is not None:
+            yield difference.problem(", as before sub-envs were frozen")
+
+    def _check_frozen(self, call: Call, outcome: Outcome, row: int) -> Iterator[str]:
+        """A frozen row has to show its end, no reward and an empty info."""
+        held = _without_infos(self.ends[row])
+        held.parts["rewards"] = np.zeros(self.trial.num_envs)
+        difference = difference_between(held, _without_infos(outcome), [row])
+        if difference is not None:
+            yield difference.problem(" of a frozen sub-env")
+        info = call.result.infos[row]
+        if info:
+            expected = "expected an empty dict of a frozen sub-env"
+            yield f"{call.where}: infos[{row}]: {expected}, got {show(info)} (sub-env {row})"
+
+    def _check_running(self, expected: Outcome, call: Call, outcome: Outcome) -> Iterator[str]:
+        """A row that is not frozen has to show what it does with autoreset, its end included."""
+        if self.trial.draws_shared and expected.shared_draws != outcome.shared_draws:
+            self.compare = False  # autoreset has drawn the starts of new episodes
+            return
+        running = [row for row in range(outcome.num_envs) if row not in self.ends]
+        ending = [row for row in running if row in outcome.done]
+        difference = difference_between(expected, outcome, [row for row in running if row not in ending])
+        if difference is None:
+            difference = difference_between(_without_observations(expected), _without_observations(outcome), ending)
+        if difference is not None:
+            yield difference.problem(", as with autoreset")
+            return
+        for row in ending:
+            final = layout.copy_row(self.vec.observation_space, expected.ends[row][FINAL_OBSERVATION])
+            shown = _element(self.vec, call.result.observations, row)
+            if not same(final, shown):
+                end = Difference(f"{call.where}: observations[{row}]", row, final, shown)
+                yield end.problem(f", the {FINAL_OBSERVATION} under autoreset")
+                return
+
+
+def _without_infos(outcome: Outcome) -> Outcome:
+    return replace(outcome, parts={name: part for name, part in outcome.parts.items() if not name.startswith("infos")})
+
+
+def _without_observations(outcome: Outcome) -> Outcome:
+    parts = {name: part for name, part in outcome.parts.items() if not name.startswith("observations")}
+    return replace(outcome, parts=parts, ends={})

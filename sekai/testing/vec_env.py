@@ -1,0 +1,64 @@
+"""check_vec_env: what a market of many sub-envs does that the contract of ``VecEnv`` does not allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sekai.checks import check_count
+from sekai.seeding import check_seed
+
+if TYPE_CHECKING:
+    from sekai.vector import VecEnv
+
+
+def check_vec_env(
+    factory: Callable[..., VecEnv[Any, Any]], *, num_envs: int = 7, n_steps: int = 100, seed: int = 0
+) -> list[str]:
+    """Find out what a vector environment does that the contract of ``VecEnv`` does not allow.
+
+    The VecEnv is built several times and driven with random actions. What its first run showed is compared, number
+    by number, with what it shows
+
+    - once more, from the same seeds and actions;
+    - when the caller writes into all that was returned, and when ``_observe()`` is called between steps;
+    - when other rows are reset, act otherwise or have another seed, and when each row is alone in a VecEnv of 1;
+    - as part of a batch of thousands, on one thread and on two;
+    - with autoreset off, each ``reset()`` made by hand.
+
+    Shapes, dtypes, finite numbers, the space, arrays that change after they were returned, global generators and the
+    way the kernels were compiled are looked at on the way. Infos are compared where they are columns, as a native
+    env has them; dicts may hold times.
+
+    A native env may draw from ``self.rng``, which its sub-envs share, so that no row repeats what it does elsewhere.
+    One hint then says so, and rows are compared only as long as that generator is in the same state.
+
+    Where no episode ends within ``n_steps``, the checks are made under a shorter ``max_episode_steps``, if the factory
+    takes one. A wrapper that learns from what it sees, such as ``VecNormalizeObservation``, makes rows depend on each
+    other, which is reported: check the VecEnv inside it.
+
+    Args:
+        factory: Builds a VecEnv, called as ``factory(num_envs)``. Where it takes them it is also given
+            ``autoreset=False`` and ``max_episode_steps``; it should set no ``autoreset_options``.
+        num_envs: Sub-envs of the runs that are compared.
+        n_steps: Steps of each run.
+        seed: What seeds and actions follow from.
+
+    Returns:
+        The problems found, each a sentence that says where, what was expected, what came and in which sub-env; of
+        several with one likely cause the first. What begins with "hint: " is no problem, but may be worth a look: a
+        batch kernel whose loop was not vectorised, or something that could not be checked. Empty when there is nothing
+        to tell.
+
+    Raises:
+        TypeError: ``num_envs``, ``n_steps`` or ``seed`` is no integer.
+        ValueError: ``num_envs`` or ``n_steps`` is below 1, or ``seed`` negative.
+    """
+    num_envs, n_steps, seed = check_count(num_envs, "num_envs"), check_count(n_steps, "n_steps"), check_seed(seed)
+    from sekai.testing.examination import Examination  # here, to keep `import sekai` quick
+    from sekai.testing.trial import Market
+
+    examination = Examination(Market(factory), num_envs)
+    examination.run(n_steps, seed)
+    findings = examination.problems + [f"hint: {hint}" for hint in examination.hints]
+    return list(dict.fromkeys(findings))
