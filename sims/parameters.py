@@ -57,7 +57,8 @@ def check_parameter(name: str, value: Any, *, above: float | None = None, least:
         ValueError: A value is not finite or out of range, or a sequence is not one-dimensional.
     """
     if isinstance(value, Randomized):
-        _check_range(name, np.array([value.low, value.high]), above, least)
+        for end in ("low", "high"):
+            _check_range(f"{name}, {end} of {value}", np.array([getattr(value, end)]), above, least)
         return value
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
         return _check_column(name, value, above, least)

@@ -18,6 +18,7 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload
 
+from sekai.checks import check_count
 from sekai.kernels import threads
 from sekai.kernels.jit import compile_kernel
 
@@ -48,7 +49,12 @@ def jit_batch(
         parallel_from: From how many rows on a call is spread over ``sekai.kernels.get_num_threads()`` threads.
 
     Returns:
-        A decorator. The compiled kernel raises ValueError when arrays are of different lengths.
+        A decorator. The compiled kernel raises ValueError when arrays are of different lengths or there is none, and
+        TypeError when a list stands where rows are expected.
+
+    Raises:
+        TypeError: ``block`` or ``parallel_from`` is no integer.
+        ValueError: One of them is below 1; ``shared`` names what the kernel does not have, or leaves nothing else.
 
     Example:
         >>> @jit_batch()
@@ -57,6 +63,8 @@ def jit_batch(
         ...         out[i] = level[i] + step[i]
     """
     names = tuple(shared.split()) if isinstance(shared, str) else tuple(shared)
+    block = check_count(block, "jit_batch(block=...)")
+    parallel_from = check_count(parallel_from, "jit_batch(parallel_from=...)")
 
     def decorate(function: Kernel) -> Kernel:
         return cast(Kernel, BatchKernel(function, names, block, parallel_from))
@@ -83,21 +91,21 @@ class BatchKernel(Generic[Kernel]):
         self.__name__: str = function.__name__
         self.__qualname__: str = function.__qualname__
         self.py_func = function
-        self.kernel = compile_kernel(function, inline=True)
+        self.kernel = compile_kernel(function)
         self.block, self.parallel_from = block, parallel_from
         self._names = names
         self._rows = tuple(position for position, name in enumerate(names) if name not in shared)
         if not self._rows:
             raise ValueError(f"jit_batch(shared=...): expected {function.__qualname__} to have an argument with rows")
         self._array = self._rows[0]  # where the last call had an array
-        self._drivers: dict[tuple[type, ...], Drivers] = {}
+        self._drivers: dict[tuple[Any, ...], Drivers] = {}
 
     def __call__(self, *args: Any) -> None:
         """Run the kernel over all rows."""
         kinds = tuple(map(type, args))
         drivers = self._drivers.get(kinds)
         if drivers is None:
-            drivers = self._drivers[kinds] = self._make_drivers(args)
+            drivers = self._find_drivers(args, kinds)
         column = args[self._array]
         n = len(column) if column.__class__ is np.ndarray and column.ndim else self._count(args)
         num_threads = threads.get_num_threads()
@@ -119,17 +127,44 @@ class BatchKernel(Generic[Kernel]):
         return [each for drivers in self._drivers.values() for each in (drivers.serial, drivers.parallel)]
 
     def _count(self, args: tuple[Any, ...]) -> int:
-        """The number of rows; -1 where no argument has any."""
+        """The number of rows."""
         for position in self._rows:
             if isinstance(args[position], np.ndarray) and args[position].ndim:
                 self._array = position
                 return len(args[position])
-        return next((length for position in self._rows for length in _lengths(args[position])), -1)
+        for position in self._rows:
+            for length in _lengths(args[position]):
+                return length
+        names = " or ".join(repr(self._names[position]) for position in self._rows)
+        raise ValueError(f"{self.__name__}: expected an array in {names}, got none")
 
-    def _make_drivers(self, args: tuple[Any, ...]) -> Drivers:
+    def _find_drivers(self, args: tuple[Any, ...], kinds: tuple[type, ...]) -> Drivers:
+        """The drivers for the structure of some arguments, which their types tell unless there are plain tuples."""
         if len(args) != len(self._names):
             raise TypeError(f"{self.__name__}: expected {len(self._names)} arguments {self._names}, got {len(args)}")
-        return Drivers(self, args)
+        key = tuple(map(_structure, args)) if any(map(_has_plain_tuple, args)) else kinds
+        drivers = self._drivers.get(key)
+        if drivers is None:
+            for position in self._rows:
+                self._refuse_lists(self._names[position], args[position])
+            drivers = self._drivers[key] = Drivers(self, args)
+        return drivers
+
+    def _refuse_lists(self, name: str, value: Any) -> None:
+        if isinstance(value, tuple):
+            for item in value:
+                self._refuse_lists(name, item)
+        elif isinstance(value, list):  # which would be the same in each block
+            expected = "expected an array, a scalar or a tuple of them"
+            raise TypeError(f"{self.__name__}: {name}: {expected}, got {type(value).__name__}")
+
+
+def _structure(value: Any) -> Any:
+    return (type(value), *map(_structure, value)) if isinstance(value, tuple) else type(value)
+
+
+def _has_plain_tuple(value: Any) -> bool:
+    return isinstance(value, tuple) and (not hasattr(value, "_fields") or any(map(_has_plain_tuple, value)))
 
 
 class Drivers:
@@ -260,7 +295,7 @@ def _lengths(value: Any) -> Iterator[int]:
 
 def rows_between(value: Any, lo: int, hi: int) -> Any:
     """Rows ``lo`` to ``hi`` of an array or of every array in a tuple; a scalar as it is."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.ndim:
         return value[lo:hi]
     if isinstance(value, tuple):
         return _like(value, [rows_between(item, lo, hi) for item in value])

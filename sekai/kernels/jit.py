@@ -17,7 +17,7 @@ Policy of every kernel of the kit:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numba
 
@@ -26,18 +26,28 @@ from sekai.kernels.cache import KernelCache
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-def jit(function: Kernel) -> Kernel:
+@overload
+def jit(function: Kernel, /) -> Kernel: ...
+@overload
+def jit(*, inline: bool = True) -> Callable[[Kernel], Kernel]: ...
+def jit(function: Any = None, /, *, inline: bool = True) -> Any:
     """Compile a function of arrays and scalars under the kit's policy, at its first call.
 
     For the functions of one row that kernels are made of, and for kernels that run on one thread. A kernel over rows
-    that may run on several is ``sekai.kernels.jit_batch``'s.
+    that may run on several is ``sekai.kernels.jit_batch``'s. Use it bare (``@jit``) or with an option.
 
     Args:
         function: The kernel.
+        inline: Whether it becomes part of every compiled function that calls it. A function of one row has to, or it
+            keeps the loop it is called in from being vectorised; one with a loop of its own is compiled faster without.
     """
-    compiled: Kernel = compile_kernel(function, inline=True)
-    compiled.is_kernel = True  # type: ignore[attr-defined]  # to be known by, compiled or not
-    return compiled
+
+    def decorate(function: Any) -> Any:
+        compiled = compile_kernel(function, inline=inline)
+        compiled.is_kernel = True  # to be known by, compiled or not
+        return compiled
+
+    return decorate if function is None else decorate(function)
 
 
 def compile_kernel(function: Any, *, inline: bool = False, parallel: bool = False) -> Any:

@@ -120,7 +120,7 @@ def fill_chance(distance: float32, intensity: float32, decay: float32, linear: b
     return rate if linear else -maths.expm1(-rate)
 
 
-@jit
+@jit(inline=False)
 def read_quotes(
     actions: NDArray[float32],
     least: Any,
@@ -145,7 +145,7 @@ def read_quotes(
         ask[i] = a if a > least else least
 
 
-@jit
+@jit(inline=False)
 def draw_words(random: Streams, drawn: Any, words: NDArray[np.uint32]) -> None:
     """Draw four words for each row, into ``words``, u4 (4, at least n), and count ``drawn`` blocks as drawn."""
     word_0, word_1, word_2, word_3 = words[0], words[1], words[2], words[3]
@@ -155,7 +155,7 @@ def draw_words(random: Streams, drawn: Any, words: NDArray[np.uint32]) -> None:
         random.counter[i] = counter + drawn
 
 
-@jit
+@jit(inline=False)
 def fill_quotes(
     words: NDArray[np.uint32],
     rates: Rates,
@@ -205,7 +205,7 @@ def jump_log_factor(key: Any, counter: Any, jumps: float, mean: float, sd: float
     return count * mean + math.sqrt(float64(count)) * sd * float64(maths.normal(word_2, word_3))
 
 
-@jit
+@jit(inline=False)
 def move_mid(
     terms: Terms,
     rates: Rates,
@@ -315,7 +315,7 @@ def advance_market_making(
         hold_frozen(frozen, drawn, random, old, new, outcome)
 
 
-@jit
+@jit(inline=False)
 def reward_inventory(terms: Terms, new: State, outcome: Outcome) -> None:
     """Turn profits and losses, in ``outcome.reward``, into the reward asked for."""
     if terms.risk_aversion > 0.0:
@@ -328,7 +328,7 @@ def reward_inventory(terms: Terms, new: State, outcome: Outcome) -> None:
             outcome.reward[i] -= penalty * new.inventory[i] * new.inventory[i]
 
 
-@jit
+@jit(inline=False)
 def hold_frozen(frozen: NDArray[bool_], drawn: Any, random: Streams, old: State, new: State, outcome: Outcome) -> None:
     """Take a step back in the rows that are frozen."""
     for i in range(len(frozen)):
@@ -342,7 +342,7 @@ def hold_frozen(frozen: NDArray[bool_], drawn: Any, random: Streams, old: State,
             outcome.ask_filled[i] = False
 
 
-@jit
+@jit(inline=False)
 def observe_market_making(
     terms: Terms,
     rates: Rates,
@@ -407,7 +407,7 @@ class RollingColumns(NamedTuple):
 _advance_block = advance_market_making.kernel
 
 
-@jit
+@jit(inline=False)
 def roll_market_making(
     terms: Terms, columns: RollingColumns, now: int, actions: NDArray[float32], before: Any, infos: Any, outcome: Any
 ) -> None:

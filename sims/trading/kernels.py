@@ -263,7 +263,7 @@ def begin_row(account: Account, i: int, start: int, length: int, last_bar: int) 
     account.weight[i] = 0.0
 
 
-@jit
+@jit(inline=False)
 def begin_episodes(
     shared: Game, account: Account, random: Streams, rows: NDArray[np.intp], starts: NDArray[int64]
 ) -> None:
@@ -297,7 +297,7 @@ class RollingColumns(NamedTuple):
 _advance_block, _observe_block = advance_trading.kernel, observe_trading.kernel
 
 
-@jit
+@jit(inline=False)
 def roll_trading(
     shared: Game, columns: RollingColumns, now: int, actions: NDArray[Any], before: Any, infos: Any, outcome: Any
 ) -> None:
