@@ -149,7 +149,7 @@ class MaskEpisodes:
 
     def infos(self, columns: dict[str, NDArray[Any]], ended: NDArray[np.intp], rows: EndedBatch | None) -> InfoList:
         """The infos of a step: empty for frozen rows, and with the keys of the rule for rows that were reset."""
-        absent = self._frozen_before if self._frozen_before.any() else None
+        absent = None if self.autoreset or not self._frozen_before.any() else self._frozen_before
         return InfoList.of_columns(self.num_envs, columns, done=ended, ended=rows, absent=absent)
 
     def freeze_observations(self, observations: Any) -> None:

@@ -28,7 +28,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 BLOCK = 1024
 
 #: Fewer rows than this are not worth a second thread.
-PARALLEL_FROM = 2048
+PARALLEL_FROM = 4096
 
 _BOUNDS_ARE_CHECKED = bool(numba.config.BOUNDSCHECK)
 

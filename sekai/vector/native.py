@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
 
 def _count_sole_output() -> int:
-    """What ``sys.getrefcount`` says in ``NativeVecEnv.__column()`` of an array that nobody else refers to."""
+    """What ``sys.getrefcount`` says in ``NativeVecEnv.__column()`` of an array that nobody else refers to.
+
+    There are the tuple that ``_step()`` returned, and the variables of two functions.
+    """
 
     def count(values: Any) -> int:
-        column = np.asarray(values)
-        return sys.getrefcount(column)
+        return sys.getrefcount(values)
 
     def unpack(outputs: Any) -> int:
         values, _ = outputs
@@ -323,17 +325,17 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         )
 
     def __column(self, values: Any, dtype: np.dtype[Any], name: str) -> Any:
+        if values.__class__ is np.ndarray and values.dtype == dtype and values.shape == (self.num_envs,):
+            # As it was returned, if nobody else has it.
+            return values if sys.getrefcount(values) <= _SOLE_OUTPUT else values.copy()
         column = np.asarray(values)
         if column.shape != (self.num_envs,):
             expected = f"expected shape ({self.num_envs},) (num_envs)"
             raise ValueError(f"{self.__name_of_step}: {name}: {expected}, got {column.shape}")
         if column.dtype.kind not in "biuf":
             raise TypeError(f"{self.__name_of_step}: {name}: expected numbers, got dtype {column.dtype}")
-        if dtype == _BOOL != column.dtype and not np.isin(column, (0, 1)).all():
+        if dtype == _BOOL and not np.isin(column, (0, 1)).all():
             raise ValueError(f"{self.__name_of_step}: {name}: expected bools, got {column.dtype} other than 0 and 1")
-        # As it was returned, if nobody else has it: the record that was returned, and two variables here.
-        if column.dtype == dtype and column is values and sys.getrefcount(column) <= _SOLE_OUTPUT:
-            return column
         return column.astype(dtype)
 
     def __observations(self) -> Any:

@@ -348,7 +348,7 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
             new,
             outcome,
         )
-        if outcome.invalid.any():
+        if np.count_nonzero(outcome.invalid):  # quicker than any()
             self._refuse(actions, outcome.invalid)
         infos = {
             "mid_price": new.mid,
