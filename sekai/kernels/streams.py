@@ -135,7 +135,7 @@ def philox(key: Any, counter: Any) -> Any:
 def uniform_of(word: Any) -> Any:
     """A word as a uniform variate: f4 in (0, 1], ``(w + 1/2) / 2**31`` of its upper 31 bits ``w``, rounded.
 
-    Below 2**-7 that is exact, so that ``uniform_of(word) <= p`` happens with probability ``p`` to within 2**-31 even
+    Below 2**-8 that is exact, so that ``uniform_of(word) <= p`` happens with probability ``p`` to within 2**-31 even
     for the smallest ``p``; it always does for ``p >= 1`` and never for ``p <= 0``.
 
     Args:
@@ -187,11 +187,11 @@ def _unit(word: Any) -> Any:
 
 @jit
 def _log_unit(word: Any) -> Any:
-    """``log((word + 1/2) / 2**64)`` of a u8, to full precision also where that is close to 0."""
-    half = np.float64(np.int64(word >> _ONE)) * 2.0 + 0.5
-    rest = np.float64(np.int64((~word) >> _ONE)) * 2.0 + 0.5
+    """``log((w + 1/2) / 2**63)`` of the upper 63 bits ``w`` of a u8, to full precision also where that is close to 0."""
+    low = np.float64(np.int64(word >> _ONE)) + 0.5
+    rest = np.float64(np.int64((~word) >> _ONE)) + 0.5
     upper = word >= np.uint64(1 << 63)
-    return maths.log1p(-rest * 2.0**-64) if upper else maths.log(half * 2.0**-64)
+    return maths.log1p(-rest * 2.0**-63) if upper else maths.log(low * 2.0**-63)
 
 
 @jit
@@ -205,17 +205,15 @@ def uniform(streams: Streams, i: int) -> Any:
 def normal(streams: Streams, i: int) -> Any:
     """Draw from the standard normal distribution: f8, with tails to 9.4 standard deviations.
 
-    The transform of Box and Muller (1958), "A note on the generation of random normal deviates", with 64 random bits in
-    the radius and 53 in the angle.
+    See ``maths.normal64``.
     """
-    word, angle = _random_longs(streams, i)
-    _, cos = maths.sin_cos_turns(_unit(angle))
-    return np.sqrt(-2.0 * _log_unit(word)) * cos
+    word_0, word_1, word_2, word_3 = random_words(streams, i)
+    return maths.normal64(word_0, word_1, word_2, word_3)
 
 
 @jit
 def exponential(streams: Streams, i: int) -> Any:
-    """Draw from the exponential distribution with mean 1: f8, by inversion of 64 random bits, up to 45."""
+    """Draw from the exponential distribution with mean 1: f8, by inversion of 63 random bits, up to 44.4."""
     word, _ = _random_longs(streams, i)
     return -_log_unit(word)
 
@@ -236,18 +234,18 @@ def integers(streams: Streams, i: int, low: int, high: int) -> Any:
         low: i8.
         high: i8, above ``low``; where it is not, the result is ``low``.
     """
-    if high - low <= 1:
+    if high <= low:
         return low
-    most = np.uint64(high - low - 1)
+    most = np.uint64(high - low - 1)  # may be more than the largest i8
     mask = most
     for shift in (1, 2, 4, 8, 16, 32):
         mask |= mask >> np.uint64(shift)
     while True:
-        first, second = _random_longs(streams, i)
-        if first & mask <= most:
-            return low + np.int64(first & mask)
-        if second & mask <= most:
-            return low + np.int64(second & mask)
+        for word in _random_longs(streams, i):
+            offset = word & mask
+            if offset <= most:
+                half = np.int64(offset >> _ONE)
+                return low + half + np.int64(offset - np.uint64(half))
 
 
 @jit

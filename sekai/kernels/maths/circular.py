@@ -164,7 +164,7 @@ def _sin_cos(p: Precision) -> Any:
 def sin_cos_turns(x: Any) -> Any:
     """Return sin(2 pi x) and cos(2 pi x).
 
-    Largest error 1.00 ulp in float32 (where sin is denormal; else 0.87), 0.90 in float64, for x of any size: whole
+    Largest error 1.00 ulp in float32 (where sin is denormal; else 0.88), 0.90 in float64, for x of any size: whole
     turns are taken off exactly. Quarter turns give 0, 1 and -1 exactly; such a zero may have either sign, but sin(-0)
     is -0. Infinities and NaN give NaN.
 
@@ -180,7 +180,7 @@ def sin_cos_turns(x: Any) -> Any:
 def sin_cos(x: Any) -> Any:
     """Return sin(x) and cos(x).
 
-    Largest error 0.87 ulp in float32, up to 2**17 = 131072 radians, and 0.87 in float64, up to 2**40 = 1.1e12. Beyond,
+    Largest error 0.88 ulp in float32, up to 2**17 = 131072 radians, and 0.86 in float64, up to 2**40 = 1.1e12. Beyond,
     the result is NaN rather than inexact, as it is for infinities and NaN: an angle that large should be kept in turns.
     sin(-0) is -0.
 

@@ -130,7 +130,7 @@ def exp(x: Any) -> Any:
 def expm1(x: Any) -> Any:
     """Return e to the power x, less 1.
 
-    Largest error 1.09 ulp in float32, 1.14 in float64. Close to 0 the result is x itself, the sign of a zero included;
+    Largest error 1.10 ulp in float32, 1.14 in float64. Close to 0 the result is x itself, the sign of a zero included;
     expm1(-inf) is -1; NaN stays NaN.
 
     Args:
@@ -158,7 +158,7 @@ def _tanh(p: Precision, exp: Any) -> Any:
 def tanh(x: Any) -> Any:
     """Return the hyperbolic tangent of x.
 
-    Largest error 1.57 ulp in float32, 1.58 in float64. Close to 0 the result is x itself, the sign of a zero included;
+    Largest error 1.59 ulp in float32, 1.57 in float64. Close to 0 the result is x itself, the sign of a zero included;
     infinities give 1 and -1; NaN stays NaN.
 
     Args:
