@@ -51,15 +51,16 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
        its inventory limit is not quoted; both are decided from q[t];
     3. the mid moves to S[t+1]: with z standard normal,
 
-       - "brownian": ``S + mu dt + sigma sqrt(dt) z``;
-       - "geometric": ``S exp((mu - sigma^2/2) dt + sigma sqrt(dt) z)``;
-       - "ou": ``m + (S - m) e + sigma sqrt((1 - e^2)/(2 kappa)) z`` with ``e = exp(-kappa dt)``, the exact transition
-         of ``dS = kappa (m - S) dt + sigma dB``;
-       - "jumps" (Merton 1976, "Option pricing when underlying stock returns are discontinuous"): the geometric step,
-         compensated by ``-lambda (E[J] - 1) dt``, times a Poisson number (mean ``lambda dt``) of independent log-normal
-         factors J;
+        - "brownian": ``S + mu dt + sigma sqrt(dt) z``;
+        - "geometric": ``S exp((mu - sigma^2/2) dt + sigma sqrt(dt) z)``;
+        - "ou": ``m + (S - m) e + sigma sqrt((1 - e^2)/(2 kappa)) z`` with ``e = exp(-kappa dt)``, the exact transition
+          of ``dS = kappa (m - S) dt + sigma dB``;
+        - "jumps" (Merton 1976, "Option pricing when underlying stock returns are discontinuous"): the geometric step,
+          compensated by ``-lambda (E[J] - 1) dt``, times a Poisson number (mean ``lambda dt``) of independent
+          log-normal factors J;
 
-    4. the clock advances; 5. reward and observation use S[t+1].
+    4. the clock advances;
+    5. reward and observation use S[t+1].
 
     Hence ``W[t+1] - W[t] = (fills at the bid) db + (fills at the ask) da + q[t+1] (S[t+1] - S[t])``.
 
@@ -78,7 +79,7 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
     alone.
 
     The four parameters that may differ between sub-envs are attributes too, and ``set_attr`` changes them from the next
-    step on. A ``Randomized`` one is drawn by every sub-env at each reset.
+    step on. A ``Randomized`` one is drawn by every sub-env at each reset, and until then the middle of its range.
 
     Args:
         num_envs: Number of sub-envs.

@@ -20,5 +20,18 @@ def test_the_checker_finds_no_problem_in_any():
     for spec in sekai.all_specs():
         with sekai.make(spec.id) as env:
             problems[spec.id] = sekai.check_env(env)
-    assert "Trading-v0" in problems
+    assert {"MarketMaking-v0", "Trading-v0"} <= set(problems)
+    assert problems == dict.fromkeys(problems, [])
+
+
+def test_nor_does_the_checker_of_many_at_once():
+    problems = {}
+    for spec in sekai.all_specs():
+
+        def factory(num_envs, max_episode_steps=None, id=spec.id, **vector_kwargs):
+            return sekai.make_vec(id, num_envs, max_episode_steps=max_episode_steps, vector_kwargs=vector_kwargs)
+
+        findings = sekai.check_vec_env(factory)
+        problems[spec.id] = [finding for finding in findings if not finding.startswith("hint: ")]
+    assert {"MarketMaking-v0", "Trading-v0"} <= set(problems)
     assert problems == dict.fromkeys(problems, [])

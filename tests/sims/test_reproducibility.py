@@ -1,0 +1,232 @@
+"""Every market that is registered here gives the same numbers however it is run.
+
+The numbers of a sub-env follow from its seed and its actions: not from how many others there are, on which backend they
+run, on how many threads, or which part of a batch it belongs to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from vector.backends import assert_same
+
+import sekai
+import sims
+from sekai.batching import layout
+from sekai.kernels import get_num_threads, set_num_threads
+from sims.market_making import Randomized
+
+if not sekai.all_specs():  # where the package is not installed, nothing announces its markets
+    sims.register_envs()
+
+#: Beside its defaults, what makes a market do all it can within a few steps.
+SETTINGS = {
+    "MarketMaking-v0": [
+        {
+            "n_steps": 5,
+            "midprice": "jumps",
+            "volatility": Randomized(0.1, 0.3),
+            "jump_rate": 5.0,
+            "jump_sd": 0.1,
+            "arrival_rate": Randomized(5.0, 9.0),
+            "fill_decay": 0.5,
+            "max_inventory": 2,
+            "fill_rule": "exact",
+            "reward": "running_penalty",
+            "observe": "full",
+        }
+    ],
+    "Trading-v0": [
+        {
+            # Prices that ruin whoever is short, so that sub-envs end at different times.
+            "prices": np.exp(np.random.default_rng(0).normal(0.0, 0.7, 40).cumsum()).tolist(),
+            "episode_length": 5,
+            "lookback": 3,
+            "actions": "weight",
+            "borrow_rate": 1e-3,
+            "reward": "return",
+        }
+    ],
+}
+#: Each market as it comes, with episodes made short, and as above.
+CASES = [
+    pytest.param(spec.id, settings, id=f"{spec.id}-{number}")
+    for spec in sekai.all_specs()
+    for number, settings in enumerate([{"max_episode_steps": 5}, *SETTINGS.get(spec.id, [])])
+]
+each_case = pytest.mark.parametrize(("id", "settings"), CASES)
+each_mode = pytest.mark.parametrize("autoreset", [True, False], ids=["autoreset", "freezing"])
+
+STEPS = 12
+
+
+def make(id, settings, num_envs, mode="native", **vector_kwargs):
+    return sekai.make_vec(id, num_envs, vectorization_mode=mode, vector_kwargs=vector_kwargs, **settings)
+
+
+def make_seeds(num_envs):
+    """Some small, some beyond what a stream has bits for."""
+    seeds = np.random.default_rng(num_envs).integers(2**62, size=num_envs).tolist()
+    seeds[-1] = 2**70 + 1
+    return seeds
+
+
+def sample_actions(vec, steps=STEPS):
+    space = vec.batch_action_space
+    space.seed(7)
+    return [space.sample() for _ in range(steps)]
+
+
+def play(vec, actions, seed, again=None):
+    """The results of a reset and the steps after it, and of another reset in the middle of the last episode."""
+    with vec:
+        results = [vec.reset(seed=seed)]
+        results += [vec.step(batch) for batch in actions]
+        return [*results, vec.reset(seed=again), vec.step(actions[0])]
+
+
+def take_rows(result, rows):
+    """Some rows of a result, as plain values."""
+    shown = [layout.take(result.observations, np.asarray(rows))]
+    if hasattr(result, "rewards"):
+        shown += [getattr(result, name)[rows] for name in ("rewards", "terminated", "truncated")]
+    return [*shown, [dict(result.infos[row]) for row in rows]]
+
+
+def assert_same_rows(left, right, rows=None, rows_right=None):
+    """The results of two runs, in some rows; all of them by default."""
+    everyone = range(len(left[0].infos))
+    rows = list(everyone) if rows is None else rows
+    rows_right = rows if rows_right is None else rows_right
+    assert len(left) == len(right)
+    for one, other in zip(left, right, strict=True):
+        assert_same(take_rows(one, rows), take_rows(other, rows_right))
+
+
+def count_ends(results):
+    return sum(int(result.dones.sum()) for result in results if hasattr(result, "rewards"))
+
+
+def test_no_registered_market_is_left_out():
+    covered = {case.values[0] for case in CASES}
+    assert covered == {spec.id for spec in sekai.all_specs()}
+    assert {"MarketMaking-v0", "Trading-v0"} <= covered
+    assert set(SETTINGS) <= covered
+
+
+@each_case
+def test_a_single_env_is_a_row_of_the_native_one(id, settings):
+    seeds = make_seeds(3)
+    native = make(id, settings, 3)
+    actions = sample_actions(native)
+    results = play(native, actions, seeds)
+    ended = 0
+    for row, seed in enumerate(seeds):
+        with sekai.make(id, **settings) as env:
+            begun = env.reset(seed=seed)
+            assert_same([begun.observation, begun.info], [results[0].observations[row], results[0].infos[row]])
+            for batch, result in zip(actions, results[1:-2], strict=True):
+                step = env.step(next(layout.iterate(env.action_space, layout.take(batch, np.array([row])), 1)))
+                assert (step.reward, step.terminated, step.truncated) == (
+                    result.rewards[row],
+                    result.terminated[row],
+                    result.truncated[row],
+                )
+                observation, info = step.observation, step.info
+                if step.done:
+                    begun, ended = env.reset(), ended + 1
+                    info = {**info, "final_observation": observation, "final_info": info, "reset_info": begun.info}
+                    observation = begun.observation
+                assert_same([observation, info], [result.observations[row], result.infos[row]])
+    assert ended >= 6
+
+
+@pytest.mark.parametrize("num_envs", [1, 2, 7, 64])
+@each_mode
+@each_case
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_backends_of_this_process_agree(mode, id, settings, autoreset, num_envs):
+    native = make(id, settings, num_envs, autoreset=autoreset)
+    steps = STEPS if num_envs < 64 else 6
+    actions = sample_actions(native, steps)
+    # The second reset goes on with the streams of all sub-envs, or of all but the first.
+    for seed, again in ((3, None), (make_seeds(num_envs), [5, *[None] * (num_envs - 1)])):
+        expected = play(make(id, settings, num_envs, autoreset=autoreset), actions, seed, again)
+        got = play(make(id, settings, num_envs, mode, autoreset=autoreset), actions, seed, again)
+        assert_same_rows(expected, got)
+        assert count_ends(expected) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("num_envs", "autoreset"), [(1, True), (2, False), (7, True), (7, False), (64, True)])
+@each_case
+def test_worker_processes_agree(id, settings, num_envs, autoreset):
+    native = make(id, settings, num_envs, autoreset=autoreset)
+    actions = sample_actions(native, 7)
+    expected = play(native, actions, 11)
+    proc = make(id, settings, num_envs, "proc", num_workers=2, autoreset=autoreset)
+    assert_same_rows(expected, play(proc, actions, 11))
+    assert count_ends(expected) > 0
+
+
+@each_case
+@pytest.mark.parametrize("num_envs", [64, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_row_is_what_it_would_be_among_others(id, settings, num_envs):
+    seeds = make_seeds(num_envs)
+    rows = sorted({0, 1, num_envs // 3, num_envs - 2, num_envs - 1})
+    native = make(id, settings, num_envs)
+    actions = sample_actions(native)
+    few = [layout.take(batch, np.array(rows)) for batch in actions]
+    many = play(native, actions, seeds)
+    for mode in ("native", "sync"):
+        picked = play(make(id, settings, len(rows), mode), few, [seeds[row] for row in rows])
+        assert_same_rows(many, picked, rows, list(range(len(rows))))
+
+
+@each_case
+@each_mode
+@pytest.mark.parametrize("cuts", [[1], [63], [32], [7, 8, 40], [10, 20, 30, 50, 60]])
+def test_a_batch_may_be_cut_anywhere(id, settings, autoreset, cuts):
+    whole = make(id, settings, 64, autoreset=autoreset)
+    seeds, actions = make_seeds(64), sample_actions(whole, 8)
+    expected = play(whole, actions, seeds)
+    for lo, hi in zip([0, *cuts], [*cuts, 64], strict=True):
+        rows = np.arange(lo, hi)
+        part = make(id, settings, hi - lo, autoreset=autoreset)
+        got = play(part, [layout.take(batch, rows) for batch in actions], seeds[lo:hi])
+        assert_same_rows(expected, got, rows.tolist(), list(range(hi - lo)))
+
+
+@pytest.fixture
+def threads():
+    before = get_num_threads()
+    yield set_num_threads
+    set_num_threads(before)
+
+
+@pytest.mark.slow
+@each_case
+@each_mode
+def test_threads_change_nothing(id, settings, autoreset, threads):
+    num_envs = 5000  # from 2048 on a batch is spread over threads
+    seeds = make_seeds(num_envs)
+    actions = sample_actions(make(id, settings, num_envs))
+    runs = []
+    for count in (1, 2):
+        threads(count)
+        runs.append(play(make(id, settings, num_envs, autoreset=autoreset), actions, seeds))
+    for one, two in zip(*runs, strict=True):
+        assert_same([one.observations], [two.observations])
+        assert one.infos.columns.keys() == two.infos.columns.keys()
+        for key, column in one.infos.columns.items():
+            np.testing.assert_array_equal(column, two.infos.columns[key])
+        if hasattr(one, "rewards"):
+            for name in ("rewards", "terminated", "truncated"):
+                np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    rows = [0, 1023, 1024, 2499, 2500, 4999]
+    few = play(
+        make(id, settings, len(rows), autoreset=autoreset),
+        [layout.take(batch, np.array(rows)) for batch in actions],
+        [seeds[row] for row in rows],
+    )
+    assert_same_rows(runs[1], few, rows, list(range(len(rows))))
