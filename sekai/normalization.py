@@ -7,10 +7,11 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
+from sekai.batching.buffers import SMALL, Buffers
 from sekai.spaces import Box, Dict, MaskedBox, Space, Tuple
-from sekai.stats import ArrayStats, RunningMeanStd, StatsKind, make_stats
+from sekai.stats import LARGEST, MANY_NUMBERS, ArrayStats, RunningMeanStd, StatsKind, make_stats, moment_kernels
 
 
 class ObservationNormalizer:
@@ -69,14 +70,17 @@ class ObservationNormalizer:
         """
         _map_leaves(lambda leaf, stats, values: _update(leaf, stats, values, rows), *self._trees(batch))
 
-    def normalize(self, batch: Any) -> Any:
+    def normalize(self, batch: Any, buffers: Buffers | None = None) -> Any:
         """A batch of observations, normalised into new arrays by the statistics as they are.
 
         Args:
             batch: n observations, nested like the space, arrays with a leading axis of n. Leaves that pass
                 through are handed on, not copied.
+            buffers: Where large arrays for ``Box`` leaves come from, if n is the same in every call.
         """
-        return _map_leaves(self._normalize_leaf, *self._trees(batch))
+        return _map_leaves(
+            lambda leaf, stats, values: self._normalize_leaf(leaf, stats, values, buffers), *self._trees(batch)
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """The statistics as plain data: dicts, lists, strings, numbers and None, which ``json`` can write."""
@@ -101,19 +105,25 @@ class ObservationNormalizer:
     def _trees(self, batch: Any) -> tuple[Space[Any], Any, Any]:
         return self._source, self.stats, batch
 
-    def _normalize_leaf(self, leaf: Space[Any], stats: ArrayStats | None, values: Any) -> Any:
+    def _normalize_leaf(self, leaf: Space[Any], stats: ArrayStats | None, values: Any, buffers: Buffers | None) -> Any:
         if stats is None:
             return values
         if isinstance(leaf, MaskedBox):
             occupied = np.asarray(values["mask"]).astype(bool)
             slots = np.asarray(values["values"])
             normalized = np.full(slots.shape, leaf.fill_value, dtype=_float_dtype(leaf.dtype))
-            normalized[occupied] = self._scaled(slots[occupied], stats, normalized.dtype)
+            normalized[occupied] = self._scaled(slots[occupied], stats, normalized.dtype, None)
             return {"values": normalized, "mask": np.array(values["mask"])}
-        return self._scaled(np.asarray(values), stats, _float_dtype(leaf.dtype))
+        return self._scaled(np.asarray(values), stats, _float_dtype(leaf.dtype), buffers)
 
-    def _scaled(self, values: NDArray[Any], stats: ArrayStats, dtype: DTypeLike) -> NDArray[Any]:
-        scaled = stats.normalize(values, self.epsilon, out=np.empty(values.shape, dtype))
+    def _scaled(
+        self, values: NDArray[Any], stats: ArrayStats, dtype: np.dtype[Any], buffers: Buffers | None
+    ) -> NDArray[Any]:
+        if buffers is None or values.size * dtype.itemsize < SMALL:
+            out = np.empty(values.shape, dtype)
+        else:
+            out = buffers.take(values.shape, dtype)
+        scaled = stats.normalize(values, self.epsilon, out=out)
         return scaled if self.clip is None else np.clip(scaled, -self.clip, self.clip, out=scaled)
 
 
@@ -146,6 +156,7 @@ class DiscountedReturn:
         self.epsilon = epsilon
         self.returns: NDArray[np.float64] = np.zeros(n)
         self.return_rms = RunningMeanStd()
+        self._buffers = Buffers()
 
     def update(
         self, rewards: NDArray[np.float64], live: NDArray[np.bool_] | None = None, *, learn: bool = True
@@ -157,6 +168,11 @@ class DiscountedReturn:
             live: bool (n,), which envs were stepped; None for all.
             learn: Whether the statistics take the returns in; the returns go on in either case.
         """
+        if len(rewards) >= MANY_NUMBERS:  # all of what follows in one pass, for the reason given at that number
+            mean, var, count = moment_kernels().advance_returns(rewards, live, self.gamma, self.returns, LARGEST)
+            if learn and count:
+                self.return_rms.merge(mean, var, count)
+            return
         finite = np.isfinite(rewards)
         if not finite.all():
             live = finite if live is None else live & finite
@@ -170,7 +186,8 @@ class DiscountedReturn:
 
     def scale(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """The rewards, float64 (n,), divided by the standard deviation of the returns."""
-        return np.asarray(rewards / np.sqrt(self.return_rms.var + self.epsilon))
+        out = self._buffers.take(rewards.shape, np.float64) if rewards.nbytes >= SMALL else None
+        return np.multiply(rewards, 1.0 / np.sqrt(self.return_rms.var + self.epsilon), out=out)
 
     def end(self, dones: NDArray[np.bool_]) -> None:
         """Start the returns of the envs in ``dones``, bool (n,), again: their episode ended."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cache
+from types import ModuleType
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -12,11 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 #: Which statistics a normaliser keeps: of everything seen, or exponentially weighted towards the present.
 StatsKind: TypeAlias = Literal["running", "ewm"]
 
-#: Numbers that are worked on at once: 64 KiB of float64.
-_BLOCK = 8192
+#: From how many numbers, and of how many samples, a batch is for compiled kernels. NumPy does as well with fewer, so
+#: that a process which sees no more, as with some hundred envs written in Python, never loads Numba.
+MANY_NUMBERS, MANY_SAMPLES = 2048, 64
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))  # what the kernels are compiled for
 
 #: Numbers beyond this do not count: the sum of many of their squares would not fit a float64.
-_LARGEST = 1e140
+LARGEST = 1e140
 
 
 class ArrayStats(ABC):
@@ -25,6 +30,9 @@ class ArrayStats(ABC):
     Variances are sums of squared deviations from a mean, never differences of large numbers, so that they
     survive a mean that is large beside them. A sample that holds a NaN, an infinity or a number beyond 1e140
     does not count: one of them would leave the statistics without meaning for good.
+
+    Batches of at least 2,048 numbers and 64 samples are worked on by compiled kernels, whose first use imports Numba;
+    the size alone decides, so that the same batch gives the same statistics on every backend.
 
     Attributes:
         kind: The name ``make_stats()`` knows the class by.
@@ -62,14 +70,17 @@ class ArrayStats(ABC):
                 f"{type(self).__name__}.update: expected a batch of shape ({', '.join(map(str, expected))}), "
                 f"got {samples.shape}"
             )
-        moments = _moments(samples) if len(samples) else None
-        if moments is not None and not _in_range(*moments):
+        if not len(samples):
+            return
+        mean, var, in_range = _moments(samples)
+        if not in_range:
             # Looked for only now that something is known to be wrong: most batches pay nothing for it.
             columns = np.array(samples.reshape(len(samples), -1).T, dtype=np.float64, order="C")
-            samples = samples.take(np.flatnonzero((np.abs(columns) <= _LARGEST).all(axis=0)), axis=0)
-            moments = _moments(samples) if len(samples) else None
-        if moments is not None:
-            self._merge(*moments, len(samples))
+            samples = samples.take(np.flatnonzero((np.abs(columns) <= LARGEST).all(axis=0)), axis=0)
+            if not len(samples):
+                return
+            mean, var, _ = _moments(samples)
+        self.merge(mean, var, len(samples))
 
     def update_from_moments(self, mean: ArrayLike, var: ArrayLike, count: float) -> None:
         """Take in a batch of ``count`` samples by its mean and population variance, both of shape (*shape).
@@ -93,7 +104,7 @@ class ArrayStats(ABC):
         if not 0 <= count < np.inf:
             raise ValueError(f"{type(self).__name__}.update_from_moments: expected a count of at least 0, got {count}")
         if count > 0:
-            self._merge(*moments, count)
+            self.merge(*moments, count)
 
     def normalize(self, x: ArrayLike, epsilon: float = 1e-8, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """``(x - mean) / sqrt(var + epsilon)``.
@@ -119,20 +130,11 @@ class ArrayStats(ABC):
             out = np.empty(samples.shape)
         elif out.shape != samples.shape or not out.flags.c_contiguous:
             raise ValueError(f"{where}: expected a C-contiguous out of shape {samples.shape}, got {out.shape}")
-        scale = np.sqrt(self.var + epsilon)
-        width = self.mean.size
-        if samples.size <= 64 * width * width:
-            out[...] = np.subtract(samples, self.mean, dtype=np.float64) / scale
-            return out
-        # Far more samples than numbers in one: by columns and blocks, for the reasons given in _moments().
-        columns, out_columns = samples.reshape(-1, width).T, out.reshape(-1, width).T
-        block = np.empty(min(_BLOCK, columns.shape[1]))
-        for j in range(width):
-            for start in range(0, columns.shape[1], _BLOCK):
-                part = columns[j, start : start + _BLOCK]
-                deviations = np.subtract(part, self.mean.flat[j], out=block[: len(part)], dtype=np.float64)
-                deviations /= scale.flat[j]
-                out_columns[j, start : start + _BLOCK] = deviations
+        factor = 1.0 / np.sqrt(self.var + epsilon)
+        if _are_many(samples, self.mean.size) and out.dtype in _FLOATS:
+            moment_kernels().normalize_columns(_flat(samples), self.mean.ravel(), factor.ravel(), out.reshape(-1))
+        else:
+            out[...] = np.subtract(samples, self.mean, dtype=np.float64) * factor
         return out
 
     def state_dict(self) -> dict[str, Any]:
@@ -171,19 +173,25 @@ class ArrayStats(ABC):
             setattr(self, name, value)
 
     @abstractmethod
-    def _merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
-        """Combine the statistics with those of ``count`` more samples, at least one."""
+    def merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
+        """Take in ``count`` samples, at least one, by moments that are known to be in order.
+
+        Args:
+            mean: float64 (*shape).
+            var: float64 (*shape), the population variance.
+            count: How many samples they are of.
+        """
 
     def _combine(self, mean: NDArray[np.float64], var: NDArray[np.float64], weight: float, other: float) -> None:
         """Set mean and variance to those of both sets, weighted ``weight`` (what is here) to ``other``.
 
         Chan, Golub and LeVeque (1983), "Algorithms for computing the sample variance", equation 1.5.
         """
-        total = weight + other
+        kept, added = weight / (weight + other), other / (weight + other)
         delta = mean - self.mean
-        self.mean = np.asarray(self.mean + delta * (other / total))
-        squares = self.var * weight + var * other + delta * delta * (weight * other / total)
-        self.var = np.asarray(squares / total)
+        shift = delta * added
+        self.mean = np.asarray(self.mean + shift)
+        self.var = np.asarray((self.var + delta * shift) * kept + var * added)
 
 
 class RunningMeanStd(ArrayStats):
@@ -211,7 +219,8 @@ class RunningMeanStd(ArrayStats):
         self.epsilon = float(epsilon)
         self.count = self.epsilon
 
-    def _merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
+    def merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
+        """Take in ``count`` samples by their moments (see ``ArrayStats.merge``)."""
         if self.count == self.epsilon:
             self.mean = mean
         self._combine(mean, var, self.count, count)
@@ -247,7 +256,8 @@ class ExponentialMovingStats(ArrayStats):
         self.decay = 0.5 ** (1.0 / self.halflife)
         self.weight = 0.0
 
-    def _merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
+    def merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
+        """Take in ``count`` samples by their moments (see ``ArrayStats.merge``)."""
         kept = self.decay * self.weight
         self._combine(mean, var, kept, 1.0)
         self.weight = kept + 1.0
@@ -301,44 +311,55 @@ def _in_range(mean: NDArray[np.float64], var: NDArray[np.float64]) -> bool:
     # The largest of some numbers is NaN if one of them is, and NaN is below nothing.
     largest = np.maximum.reduce
     return bool(
-        largest(np.abs(mean), axis=None, initial=0) <= _LARGEST and largest(var, axis=None, initial=0) <= _LARGEST**2
+        largest(np.abs(mean), axis=None, initial=0) <= LARGEST and largest(var, axis=None, initial=0) <= LARGEST**2
     )
 
 
+@cache
+def moment_kernels() -> ModuleType:
+    """``sekai.kernels.moments``, imported by the first batch for it; the others pay for no import statement."""
+    from sekai.kernels import moments
+
+    return moments
+
+
+def _are_many(samples: NDArray[Any], width: int) -> bool:
+    """Whether samples of ``width`` numbers each are for compiled kernels."""
+    return samples.size >= max(MANY_NUMBERS, MANY_SAMPLES * width)
+
+
+def _flat(samples: NDArray[Any]) -> NDArray[Any]:
+    """Samples as the kernels take them: one after the other, float32 where that holds them and float64 elsewhere."""
+    dtype = np.float32 if np.can_cast(samples.dtype, np.float32) else np.float64
+    return np.ascontiguousarray(samples, dtype).reshape(-1)
+
+
+def _moments(samples: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    """Mean and population variance over the first axis, and whether they are in range.
+
+    Those of samples that are not finite are not, without a warning.
+    """
+    shape, width = samples.shape[1:], samples[0].size
+    if _are_many(samples, width):
+        mean, var, in_range = moment_kernels().column_moments(_flat(samples), width, LARGEST)
+        return mean.reshape(shape), var.reshape(shape), in_range
+    mean, var = _few_moments(samples)
+    return mean, var, _in_range(mean, var)
+
+
 @np.errstate(over="ignore", invalid="ignore")
-def _moments(samples: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and population variance over the first axis.
-
-    Samples are taken in blocks that fit the processor's cache and need no memory fresh from the system, whose
-    first touch would cost more than the arithmetic. The moments of the blocks are then merged. Samples that
-    are not finite give moments that are not, without a warning.
-    """
-    size = max(64, _BLOCK // max(1, samples[0].size))
-    if len(samples) <= size:
-        return _block_moments(samples)
-    blocks = [samples[start : start + size] for start in range(0, len(samples), size)]
-    moments = [_block_moments(block) for block in blocks]
-    means = np.array([mean for mean, _ in moments])
-    variances = np.array([var for _, var in moments])
-    weights = [len(block) / len(samples) for block in blocks]
-    mean = np.tensordot(weights, means, axes=1)
-    return mean, np.tensordot(weights, variances + np.square(means - mean), axes=1)
-
-
-def _block_moments(samples: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and population variance over the first axis.
-
-    NumPy loops over the last axis innermost, which for many samples of few numbers means many loops of
-    almost no length: 16,384 samples of 2 take twenty times as long as their transpose.
-    """
+def _few_moments(samples: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and population variance over the first axis, by NumPy."""
     n, shape = len(samples), samples.shape[1:]
     if n <= samples[0].size:
         rows = samples.astype(np.float64)
         mean = rows.mean(axis=0)
         rows -= mean
         return mean, np.square(rows, out=rows).mean(axis=0)
+    # NumPy loops over the last axis innermost, which for many samples of few numbers means many loops of almost no
+    # length: 2,000 samples of 2 take ten times as long as their transpose.
     columns = np.array(samples.reshape(n, -1).T, dtype=np.float64, order="C")
-    flat_mean = np.add.reduce(columns, axis=1) / n
-    columns -= flat_mean[:, None]
-    flat_var = np.einsum("ij,ij->i", columns, columns) / n
-    return flat_mean.reshape(shape), flat_var.reshape(shape)
+    means = np.add.reduce(columns, axis=1) / n
+    columns -= means[:, None]
+    variances = np.einsum("ij,ij->i", columns, columns) / n
+    return means.reshape(shape), variances.reshape(shape)

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from sekai.batching.buffers import Buffers
 from sekai.batching.layout import concatenate
 from sekai.normalization import DiscountedReturn, ObservationNormalizer
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, Sequence, Tuple
@@ -197,6 +198,23 @@ def test_a_masked_box_with_batch_axes():
     assert normalizer.space.contains({key: value[0] for key, value in result.items()})
 
 
+def test_large_results_are_not_written_to_again():
+    space = Box(-INF, INF, (3,))
+    normalizer, buffers = ObservationNormalizer(space), Buffers()
+    batches = [np.random.default_rng(seed).normal(size=(5000, 3)).astype(np.float32) for seed in range(5)]
+    normalizer.update(batches[0])
+    results = [normalizer.normalize(batch, buffers) for batch in batches]
+    for batch, result in zip(batches, results, strict=True):
+        np.testing.assert_array_equal(result, normalizer.normalize(batch))
+
+
+def test_memory_of_results_is_used_again():
+    normalizer, buffers = ObservationNormalizer(Box(-INF, INF, (3,))), Buffers()
+    batch = np.ones((5000, 3), np.float32)
+    addresses = {normalizer.normalize(batch, buffers).ctypes.data for _ in range(10)}
+    assert len(addresses) <= 2
+
+
 # -- state -------------------------------------------------------------------------------------------------
 
 
@@ -286,6 +304,59 @@ def test_a_reward_that_is_not_finite_is_shown_but_not_learnt_from(value, learn):
     if learn:
         assert discounted.return_rms.mean == pytest.approx(np.mean([1, 2, 4, 1.5, 6, 3]), rel=1e-4)
     np.testing.assert_array_equal(np.isfinite(discounted.scale(np.array([1.0, value, 2.0]))), [True, False, True])
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("value", [1.0, np.nan, np.inf, -np.inf])
+def test_the_returns_of_many_envs_are_those_of_each(frozen, value):
+    n = 5000
+    rng = np.random.default_rng(0)
+    many, few = DiscountedReturn(n, gamma=0.9), [DiscountedReturn(500, gamma=0.9) for _ in range(10)]
+    for _ in range(4):
+        rewards, dones = rng.normal(size=n), rng.random(n) < 0.1
+        rewards[[3, 4999]] = value
+        live = rng.random(n) < 0.7 if frozen else None
+        many.update(rewards, live)
+        many.end(dones)
+        for part, rows in zip(few, np.split(np.arange(n), 10), strict=True):
+            part.update(rewards[rows], None if live is None else live[rows])
+            part.end(dones[rows])
+        np.testing.assert_array_equal(many.returns, np.concatenate([part.returns for part in few]))
+    counts = [part.return_rms.count - part.return_rms.epsilon for part in few]
+    assert many.return_rms.count == pytest.approx(sum(counts), abs=1e-3)
+    mean = np.average([part.return_rms.mean for part in few], weights=counts)
+    assert many.return_rms.mean == pytest.approx(mean, rel=1e-6)
+    assert many.return_rms.var == pytest.approx(np.mean([part.return_rms.var for part in few]), rel=0.05)
+
+
+@pytest.mark.parametrize("n", [3, 3000])
+def test_returns_too_large_to_square_do_not_count(n):
+    discounted = DiscountedReturn(n, gamma=1.0)
+    rewards = np.ones(n)
+    rewards[0] = 1e200
+    for _ in range(3):
+        discounted.update(rewards)
+    assert discounted.returns[:2].tolist() == [3e200, 3.0]
+    assert discounted.return_rms.mean == pytest.approx(2.0, rel=1e-4)
+    assert discounted.return_rms.count == pytest.approx(3 * (n - 1), abs=1e-3)
+
+
+@pytest.mark.parametrize("n", [3, 3000])
+def test_where_nothing_counts_nothing_is_learnt(n):
+    discounted = DiscountedReturn(n)
+    before = discounted.state_dict()
+    discounted.update(np.full(n, np.nan))
+    discounted.update(np.ones(n), np.zeros(n, np.bool_))
+    discounted.update(np.ones(n), learn=False)
+    assert discounted.state_dict() == before
+    np.testing.assert_array_equal(discounted.returns, np.ones(n))
+
+
+def test_large_scaled_rewards_are_not_written_to_again():
+    discounted = DiscountedReturn(5000, epsilon=0.0)
+    discounted.return_rms.var = np.array(4.0)
+    results = [discounted.scale(np.full(5000, float(k))) for k in range(5)]
+    assert [np.unique(result).tolist() for result in results] == [[0.0], [0.5], [1.0], [1.5], [2.0]]
 
 
 def test_rewards_are_divided_by_the_standard_deviation():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_import_light import modules_added_by
 
 from sekai.stats import ExponentialMovingStats, RunningMeanStd, make_stats
 
@@ -236,6 +237,79 @@ def test_an_unfit_out_is_refused(n):
     for out in (np.empty((3, n)).T, np.empty((n, 6))[:, ::2], np.empty((n, 4)), np.empty(3 * n)):
         with pytest.raises(ValueError, match=rf"expected a C-contiguous out of shape \({n}, 3\), got"):
             stats.normalize(x, out=out)
+
+
+# -- large batches -----------------------------------------------------------------------------------------
+
+MANY = 3000  # samples that are many enough for compiled kernels
+
+
+@pytest.mark.parametrize("cls", KINDS)
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i8", "f2", ">f4", ">f8", "g"])
+def test_a_large_batch_of_any_real_numbers(cls, dtype):
+    batch = np.random.default_rng(0).integers(0, 90, (MANY, 2)).astype(dtype)
+    exact = batch.astype(np.float64)
+    stats = cls((2,))
+    stats.update(batch)
+    np.testing.assert_allclose(stats.mean, exact.mean(axis=0), **EXACT)
+    np.testing.assert_allclose(stats.normalize(batch), (exact - stats.mean) / np.sqrt(stats.var + 1e-8), rtol=1e-12)
+    half = stats.normalize(batch, out=np.empty(batch.shape, np.float16))
+    np.testing.assert_allclose(half, stats.normalize(batch), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda samples: samples[::2],
+        lambda samples: samples[::-1],
+        lambda samples: np.asfortranarray(samples),
+        lambda samples: np.repeat(samples, 2, axis=1)[:, ::2],
+        lambda samples: np.broadcast_to(samples[0], samples.shape),
+    ],
+)
+def test_a_large_batch_however_it_lies_in_memory(view):
+    samples = view(np.random.default_rng(0).normal(size=(2 * MANY, 3)))
+    samples.flags.writeable = False
+    stats, reference = RunningMeanStd((3,)), RunningMeanStd((3,))
+    stats.update(samples)
+    reference.update(np.array(samples, order="C"))
+    assert stats.state_dict() == reference.state_dict()
+    np.testing.assert_array_equal(stats.normalize(samples), stats.normalize(np.array(samples, order="C")))
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (3, 2), (50,)])
+def test_a_sample_is_normalised_alike_in_a_large_and_in_a_small_batch(shape):
+    stats = RunningMeanStd(shape)
+    samples = np.random.default_rng(0).normal(3.0, 2.0, (MANY, *shape))
+    stats.update(samples)
+    one_by_one = [stats.normalize(sample) for sample in samples]
+    np.testing.assert_array_equal(stats.normalize(samples), one_by_one)
+
+
+def test_a_large_batch_is_merged_as_its_parts_are():
+    samples = np.random.default_rng(0).normal(1e5, 1.0, (20_000, 2)).astype(np.float32)
+    whole, parts = RunningMeanStd((2,)), RunningMeanStd((2,))
+    whole.update(samples)
+    for part in np.split(samples, 200):
+        parts.update(part)
+    np.testing.assert_allclose(whole.mean, parts.mean, rtol=1e-13)
+    np.testing.assert_allclose(whole.var, parts.var, rtol=1e-10)
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_known_moments_are_merged_without_a_check(cls):
+    checked, merged = cls((2,)), cls((2,))
+    for mean, var, count in ([1.0, 2.0], [3.0, 4.0], 5), ([7.0, 2.0], [0.0, 1.0], 2):
+        checked.update_from_moments(mean, var, count)
+        merged.merge(np.array(mean), np.array(var), count)
+    assert merged.state_dict() == checked.state_dict()
+
+
+def test_numba_is_loaded_by_the_first_large_batch_and_not_before():
+    small = "import sekai; stats = sekai.RunningMeanStd((2,)); stats.update(numpy.ones((1023, 2)))"
+    few = "sekai.RunningMeanStd((5000,)).update(numpy.ones((8, 5000))); stats.normalize(numpy.ones((900, 2)))"
+    assert "numba" not in modules_added_by(f"{small}; {few}")
+    assert "numba" in modules_added_by(f"{small}; stats.update(numpy.ones((1024, 2)))")
 
 
 # -- samples that do not count -----------------------------------------------------------------------------

@@ -40,6 +40,9 @@ class Buffers:
         """Keep nothing yet."""
         self._kept: dict[int, deque[Any]] = {}
 
+    def __reduce__(self) -> Any:
+        return Buffers, ()  # a copy has its own to make
+
     def take(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An array of this shape and dtype, C-contiguous, its values undefined.
 
@@ -47,13 +50,15 @@ class Buffers:
         from ``SMALL`` bytes on.
         """
         dtype = np.dtype(dtype)
+        if dtype.hasobject:  # which nobody would count references to
+            return np.empty(shape, dtype)
         size = math.prod(shape) * dtype.itemsize
         kept = self._kept.get(size)
         if kept is None:
             kept = self._kept[size] = deque()
         slab = kept.popleft() if kept else None
         if slab is None or sys.getrefcount(slab) > _SOLE:
-            if slab is not None and len(kept) < _MOST:
+            if slab is not None and len(kept) < _MOST - 1:
                 kept.append(slab)
             slab = Slab(size + _ALIGNMENT, np.uint8)
             slab.offset = -slab.ctypes.data % _ALIGNMENT

@@ -98,9 +98,8 @@ class InfoList(list[InfoDict]):
         Raises:
             KeyError: Not every row of ``done`` has the key, e.g. "final_observation" without autoreset.
         """
-        rows = self.done.tolist()
         if key in self._extras:
-            at = self._extras[key]
+            rows, at = self.done.tolist(), self._extras[key]
             if at.keys() >= set(rows):
                 return [at[row] for row in rows]
             if key not in self.columns:
@@ -130,12 +129,17 @@ class InfoList(list[InfoDict]):
 
     def read_final(self) -> list[InfoDict]:
         """The dicts of the rows of ``done`` that somebody has read."""
+        if not self._is_list and not self._dicts:
+            return []
         read = (self._peek(row) for row in self.done.tolist())
         return [info for info in read if info is not None]
 
     def set_items(self, key: str, rows: Iterable[int], values: Iterable[Any]) -> None:
         """Give some rows a value under ``key``, without building their dicts."""
         extra = self._extras.setdefault(key, {})
+        if not self._is_list and not self._dicts:
+            extra.update(zip(rows, values, strict=True))
+            return
         for row, value in zip(rows, values, strict=True):
             extra[row] = value
             read = self._peek(row)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.batching.buffers import is_recycled
 from sekai.batching.infos import snapshot_value
 
 
@@ -31,7 +32,8 @@ def own_batch(batch: Any, *, held: int = 0) -> Any:
 
 def _own(part: Any, sole: bool) -> Any:
     if isinstance(part, np.ndarray):
-        return part if sole and part.flags.owndata and part.flags.writeable else part.copy()
+        owned = part.flags.owndata or is_recycled(part)
+        return part if sole and owned and part.flags.writeable else part.copy()
     if isinstance(part, dict):
         return {key: _own_item(part, key, sole) for key in part}
     if isinstance(part, tuple):

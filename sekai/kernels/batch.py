@@ -56,7 +56,7 @@ def jit_batch(
         TypeError: ``block`` or ``parallel_from`` is no integer.
         ValueError: One of them is below 1; ``shared`` names what the kernel does not have, or leaves nothing else.
 
-    Example:
+    Examples:
         >>> @jit_batch()
         ... def advance_walk(level, step, out):
         ...     for i in range(len(level)):
@@ -188,8 +188,9 @@ class Drivers:
             "_fits": has_rows,
             "_prange": numba.prange,
         }
+        arguments = [f"arg_{name}" for name in batch._names]  # so that none is called as a variable here is
         flat, given, passed, checks = [], [], [], []
-        for position, (name, value) in enumerate(zip(batch._names, args, strict=True)):
+        for position, (name, value) in enumerate(zip(arguments, args, strict=True)):
             fields = Fields(name, value, scope)
             has_rows_ = position in batch._rows
             flat += fields.names
@@ -216,10 +217,10 @@ def parallel(n, num_threads, {", ".join(flat)}):
             _kernel({", ".join(passed)})
     return True
 
-def call_serial(n, {", ".join(batch._names)}):
+def call_serial(n, {", ".join(arguments)}):
     return _serial(n, {", ".join(given)})
 
-def call_parallel(n, num_threads, {", ".join(batch._names)}):
+def call_parallel(n, num_threads, {", ".join(arguments)}):
     return _parallel(n, num_threads, {", ".join(given)})
 """
         exec(compile(source, f"<drivers of {batch.__qualname__}>", "exec"), scope)

@@ -134,10 +134,11 @@ def _reached(function: python_types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _reached_by_name(name: str, value: Any, code: python_types.CodeType) -> Iterator[tuple[str, Any]]:
-    if not isinstance(value, python_types.ModuleType):
-        yield name, value
-    else:
+    if isinstance(value, python_types.ModuleType):
+        yield name, value.__name__
         yield from _reached_in_modules(value, code)
+    else:
+        yield name, value
 
 
 def _reached_in_modules(module: python_types.ModuleType, code: python_types.CodeType) -> Iterator[tuple[str, Any]]:
@@ -153,6 +154,7 @@ def _reached_in_modules(module: python_types.ModuleType, code: python_types.Code
         for attribute in attributes:
             value = getattr(each, attribute, None)
             if isinstance(value, python_types.ModuleType):
+                yield f"{each.__name__}.{attribute}", value.__name__
                 waiting.append(value)
             elif value is not None:
                 yield f"{each.__name__}.{attribute}", value

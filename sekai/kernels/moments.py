@@ -1,16 +1,17 @@
 """Moments of the columns of many samples, and samples normalised by moments.
 
-Samples are rows of ``width`` numbers, one after the other in memory. A loop over the few numbers of one sample is too
-short to be vectorised, and a sum in a single variable cannot be, as that would change its order. So memory is read in
-rows of some 64 numbers, of several samples each: place j of such a row, a lane, belongs to column ``j % width`` and has
-a sum of its own.
+Samples of ``width`` numbers lie one after the other in memory. A loop over the few numbers of one sample is too short
+to be vectorised, and a sum in a single variable cannot be, as that would change its order. So memory is read in rows of
+some 128 numbers, of several samples each: place j of such a row, a lane, belongs to column ``j % width`` and has a sum
+of its own.
 
-Blocks begin at fixed samples and their moments are merged in order, so that the result depends on the samples alone: not
-on the number of threads, nor on whether there are several.
+Blocks begin at fixed samples and their moments are merged in order, so that the result depends on the samples alone:
+not on the number of threads, nor on whether there are several.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,45 +21,45 @@ from sekai.kernels.batch import item_at, jit_batch, rows_between
 from sekai.kernels.jit import jit
 
 #: Lanes at most, unless a sample has more numbers: enough to hide how long an addition takes.
-LANES = 256
+LANES = 128
 
-#: Rows of lanes in a block.
+#: Rows of lanes in a block, an even number.
 LENGTH = 32
 
 #: From this many blocks on they are spread over threads: to wake those up costs what about 8 blocks take.
 PARALLEL_FROM = 16
 
+_Floats = NDArray[np.float64]
 
-def column_moments(samples: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+
+@np.errstate(over="ignore", invalid="ignore")  # as compiled code has it; this is for NUMBA_DISABLE_JIT
+def column_moments(samples: NDArray[Any], width: int, largest: float) -> tuple[_Floats, _Floats, bool]:
     """Mean and population variance of every column.
 
     The variance of a block comes from the deviations from the block's own mean; blocks are merged by Chan, Golub and
-    LeVeque (1983), "Algorithms for computing the sample variance", equation 1.5, all of them at once. A number that is
-    not finite makes the moments of its column so.
+    LeVeque (1983), "Algorithms for computing the sample variance", equation 1.5, all of them at once.
 
     Args:
-        samples: float32 or float64 (n, width), C-contiguous, not empty.
+        samples: float32 or float64 (n * width,), not empty.
+        width: Numbers in a sample.
+        largest: The largest number expected.
 
     Returns:
-        Mean and variance, float64 (width,) each.
+        Mean and variance, float64 (width,) each, and whether all means and standard deviations are at most ``largest``;
+        they are not if a number is not finite.
     """
-    width = samples.shape[1]
     begin, length, lanes = _cut(samples.size, width)
     counts, means, squares = np.empty(len(begin)), np.empty((len(begin), width)), np.empty((len(begin), width))
-    block_moments(begin, length, lanes, samples.reshape(-1), counts, means, squares)
+    block_moments(begin, length, lanes, samples, counts, means, squares)
     mean, var = np.empty(width), np.empty(width)
-    merge_moments(counts, means, squares, mean, var)
-    return mean, var
+    return mean, var, merge_moments(counts, means, squares, largest, mean, var)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def advance_returns(
-    rewards: NDArray[np.float64],
-    live: NDArray[np.bool_] | None,
-    gamma: float,
-    returns: NDArray[np.float64],
-    largest: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Advance discounted returns, in place: ``gamma`` times the return, plus the reward.
+    rewards: _Floats, live: NDArray[np.bool_] | None, gamma: float, returns: _Floats, largest: float
+) -> tuple[np.float64, np.float64, float]:
+    """Advance discounted returns, in place, to ``gamma`` times the return plus the reward.
 
     Args:
         rewards: float64 (n,); one that is not finite leaves its return as it is.
@@ -68,33 +69,31 @@ def advance_returns(
         largest: Returns beyond it do not count in the moments.
 
     Returns:
-        Mean and population variance, float64 () each, of the returns that went on and count, and their number.
+        Mean and population variance of the returns that went on and count, and how many these are.
     """
     begin, length, lanes = _cut(returns.size, 1)
     counts, means, squares = np.empty(len(begin)), np.empty((len(begin), 1)), np.empty((len(begin), 1))
-    return_moments(
-        begin, length, lanes, rewards, True if live is None else live, gamma, returns, largest, counts, means, squares
-    )
+    every = True if live is None else live
+    return_moments(begin, length, lanes, rewards, every, gamma, returns, largest, counts, means, squares)
     mean, var = np.empty(1), np.empty(1)
-    count = merge_moments(counts, means, squares, mean, var)
-    return mean[0], var[0], count
+    merge_moments(counts, means, squares, largest, mean, var)
+    return mean[0], var[0], float(counts.sum())
 
 
-def normalize_columns(
-    samples: NDArray[Any], mean: NDArray[np.float64], factor: NDArray[np.float64], out: NDArray[Any]
-) -> None:
-    """Write ``(samples - mean) * factor`` into ``out``; computed in float64.
+def normalize_columns(samples: NDArray[Any], mean: _Floats, factor: _Floats, out: NDArray[Any]) -> None:
+    """Write ``(sample - mean) * factor`` of every sample into ``out``; computed in float64.
 
     Args:
-        samples: float32 or float64 (n, width), C-contiguous, not empty.
+        samples: float32 or float64 (n * width,), not empty.
         mean: float64 (width,).
         factor: float64 (width,).
-        out: float32 or float64 (n, width), C-contiguous.
+        out: float32 or float64 (n * width,).
     """
     begin, length, lanes = _cut(samples.size, len(mean))
-    normalize_blocks(begin, length, lanes, samples.reshape(-1), mean, factor, out.reshape(-1))
+    normalize_blocks(begin, length, lanes, samples, mean, factor, out)
 
 
+@lru_cache(maxsize=64)
 def _cut(size: int, width: int) -> tuple[NDArray[np.int64], int, int]:
     """Where blocks begin among ``size`` numbers, the numbers in each, and the number of lanes."""
     lanes = width
@@ -105,8 +104,16 @@ def _cut(size: int, width: int) -> tuple[NDArray[np.int64], int, int]:
 
 
 @jit_batch(shared="length lanes samples", parallel_from=PARALLEL_FROM)
-def block_moments(begin, length, lanes, samples, counts, means, squares):  # type: ignore[no-untyped-def]
-    """Count, mean and sum of squared deviations of every column in some blocks.
+def block_moments(
+    begin: NDArray[np.int64],
+    length: int,
+    lanes: int,
+    samples: NDArray[Any],
+    counts: _Floats,
+    means: _Floats,
+    squares: _Floats,
+) -> None:
+    """Number of samples, means and sums of squared deviations of some blocks.
 
     Args:
         begin: int64 (blocks,), where each block begins.
@@ -125,46 +132,44 @@ def block_moments(begin, length, lanes, samples, counts, means, squares):  # typ
 
 
 @jit_batch(shared="length lanes rewards live gamma returns largest", parallel_from=PARALLEL_FROM)
-def return_moments(begin, length, lanes, rewards, live, gamma, returns, largest, counts, means, squares):  # type: ignore[no-untyped-def]
+def return_moments(
+    begin: NDArray[np.int64],
+    length: int,
+    lanes: int,
+    rewards: _Floats,
+    live: NDArray[np.bool_] | bool,
+    gamma: float,
+    returns: _Floats,
+    largest: float,
+    counts: _Floats,
+    means: _Floats,
+    squares: _Floats,
+) -> None:
     """Advance the returns of some blocks, and write the moments of those that count as ``block_moments`` does."""
-    centers, sums, counted = np.empty(lanes), np.empty(lanes), np.empty(length)
+    centers, sums, kept = np.empty(lanes), np.empty(lanes), np.empty(length)
     for b in range(len(begin)):
         lo, hi = begin[b], begin[b] + length
-        block = advance(rewards[lo:hi], rows_between(live, lo, hi), gamma, returns[lo:hi], largest, counted)
+        block = advance(rewards[lo:hi], rows_between(live, lo, hi), gamma, returns[lo:hi], largest, kept)
         counts[b] = len(block)
         measure(block, centers, sums, means[b], squares[b])
 
 
-@jit
-def advance(rewards, live, gamma, returns, largest, counted):  # type: ignore[no-untyped-def]
-    """Advance the returns of a block; those that count, which are all of them or copied to ``counted``."""
-    num_counted = 0
-    for i in range(len(rewards)):
-        value = returns[i] * gamma + rewards[i]
-        num_counted += (abs(rewards[i]) < np.inf) & (abs(value) <= largest) & item_at(live, i)
-    if num_counted == len(rewards):
-        for i in range(len(rewards)):
-            returns[i] = returns[i] * gamma + rewards[i]
-        return returns
-    num_counted = 0
-    for i in range(len(rewards)):
-        if item_at(live, i) and abs(rewards[i]) < np.inf:
-            returns[i] = returns[i] * gamma + rewards[i]
-            if abs(returns[i]) <= largest:
-                counted[num_counted] = returns[i]
-                num_counted += 1
-    return counted[:num_counted]
-
-
 @jit_batch(shared="length lanes samples mean factor out", parallel_from=PARALLEL_FROM)
-def normalize_blocks(begin, length, lanes, samples, mean, factor, out):  # type: ignore[no-untyped-def]
-    """Write ``(samples - mean) * factor`` of some blocks, which begin at ``begin``, into ``out``."""
+def normalize_blocks(
+    begin: NDArray[np.int64],
+    length: int,
+    lanes: int,
+    samples: NDArray[Any],
+    mean: _Floats,
+    factor: _Floats,
+    out: NDArray[Any],
+) -> None:
+    """Write ``(sample - mean) * factor`` of some blocks, which begin at ``begin``, into ``out``."""
     centers, factors = np.empty(lanes), np.empty(lanes)
     fill_lanes(mean, centers)
     fill_lanes(factor, factors)
     for b in range(len(begin)):
-        block = samples[begin[b] : begin[b] + length]
-        written = out[begin[b] : begin[b] + length]
+        block, written = samples[begin[b] : begin[b] + length], out[begin[b] : begin[b] + length]
         for first in range(0, len(block), lanes):
             row, into = block[first : first + lanes], written[first : first + lanes]
             for j in range(len(row)):
@@ -172,9 +177,14 @@ def normalize_blocks(begin, length, lanes, samples, mean, factor, out):  # type:
 
 
 @jit
-def merge_moments(counts, means, squares, mean, var):  # type: ignore[no-untyped-def]
-    """Write the mean and the population variance of all blocks together, from what ``block_moments`` wrote."""
-    total = counts.sum()
+def merge_moments(
+    counts: _Floats, means: _Floats, squares: _Floats, largest: float, mean: _Floats, var: _Floats
+) -> bool:
+    """Write mean and population variance of all blocks; whether no mean and no deviation is beyond ``largest``."""
+    total = 0.0
+    for b in range(len(counts)):
+        total += counts[b]
+    fits = True
     for c in range(len(mean)):
         mean[c] = 0.0
         for b in range(len(counts)):
@@ -183,58 +193,91 @@ def merge_moments(counts, means, squares, mean, var):  # type: ignore[no-untyped
         for b in range(len(counts)):
             deviation = means[b, c] - mean[c]
             var[c] += squares[b, c] / total + counts[b] / total * (deviation * deviation)
-    return total
+        fits &= (abs(mean[c]) <= largest) & (var[c] <= largest * largest)
+    return fits
 
 
 @jit
-def measure(block, centers, sums, mean, squares):  # type: ignore[no-untyped-def]
-    """Write the mean and the sum of squared deviations of every column of a block; ``centers`` and ``sums`` are scratch."""
-    sum_lanes(block, sums)
-    mean[:] = fold_lanes(sums, len(mean))
-    mean /= max(1, len(block) // len(mean))
-    fill_lanes(mean, centers)
-    sum_squares(block, centers, sums)
-    squares[:] = fold_lanes(sums, len(mean))
+def advance(
+    rewards: _Floats, live: NDArray[np.bool_] | bool, gamma: float, returns: _Floats, largest: float, kept: _Floats
+) -> _Floats:
+    """Advance the returns of a block; those that count, as they are when it is all of them, else in ``kept``."""
+    num_kept = 0
+    for i in range(len(rewards)):
+        value = returns[i] * gamma + rewards[i]
+        num_kept += item_at(live, i) & (abs(value) <= largest)  # which it is not if the reward is not finite
+    if num_kept == len(rewards):
+        for i in range(len(rewards)):
+            returns[i] = returns[i] * gamma + rewards[i]
+        return returns
+    num_kept = 0
+    for i in range(len(rewards)):
+        if item_at(live, i) and abs(rewards[i]) < np.inf:
+            returns[i] = returns[i] * gamma + rewards[i]
+            if abs(returns[i]) <= largest:
+                kept[num_kept] = returns[i]
+                num_kept += 1
+    return kept[:num_kept]
 
 
 @jit
-def sum_lanes(block, sums):  # type: ignore[no-untyped-def]
-    """Write the sum of each lane."""
-    sums[:] = 0.0
-    for first in range(0, len(block), len(sums)):
-        row = block[first : first + len(sums)]
-        for j in range(len(row)):
+def measure(block: NDArray[Any], centers: _Floats, sums: _Floats, mean: _Floats, squares: _Floats) -> None:
+    """Write the mean and the sum of squared deviations of every column of a block.
+
+    Two rows are added at a time, which saves half of the loads and stores of the sums.
+
+    Args:
+        block: The samples, one after the other.
+        centers: Overwritten, float64 (lanes,).
+        sums: Overwritten, float64 (lanes,).
+        mean: Written, float64 (width,).
+        squares: Written, float64 (width,).
+    """
+    lanes, width = len(sums), len(mean)
+    for j in range(lanes):
+        sums[j] = 0.0
+    for first in range(0, len(block), 2 * lanes):
+        row, other = block[first : first + lanes], block[first + lanes : first + 2 * lanes]
+        for j in range(len(other)):
+            sums[j] += np.float64(row[j]) + other[j]
+        for j in range(len(other), len(row)):
             sums[j] += row[j]
-
-
-@jit
-def sum_squares(block, centers, sums):  # type: ignore[no-untyped-def]
-    """Write the sum of the squared deviations of each lane from its center."""
-    sums[:] = 0.0
-    for first in range(0, len(block), len(sums)):
-        row = block[first : first + len(sums)]
-        for j in range(len(row)):
+    fold_lanes(sums, mean)
+    for c in range(width):
+        mean[c] /= max(1, len(block) // width)
+    fill_lanes(mean, centers)
+    for j in range(lanes):
+        sums[j] = 0.0
+    for first in range(0, len(block), 2 * lanes):
+        row, other = block[first : first + lanes], block[first + lanes : first + 2 * lanes]
+        for j in range(len(other)):
+            deviation, its = row[j] - centers[j], other[j] - centers[j]
+            sums[j] += deviation * deviation + its * its
+        for j in range(len(other), len(row)):
             deviation = row[j] - centers[j]
             sums[j] += deviation * deviation
+    fold_lanes(sums, squares)
 
 
 @jit
-def fold_lanes(sums, width):  # type: ignore[no-untyped-def]
-    """The sum of the lanes of each column, (width,), by halves; overwrites the sums of the lanes."""
-    lanes = len(sums)
-    while lanes > width:
-        lanes //= 2
-        low, high = sums[:lanes], sums[lanes : 2 * lanes]
-        for j in range(len(low)):
-            low[j] += high[j]
-    return sums[:width]
+def fold_lanes(sums: _Floats, totals: _Floats) -> None:
+    """Write the sum of the lanes of each column, by halves; overwrites the sums of the lanes."""
+    half = len(sums)
+    while half > len(totals):
+        half //= 2
+        for j in range(half):
+            sums[j] += sums[half + j]
+    for c in range(len(totals)):
+        totals[c] = sums[c]
 
 
 @jit
-def fill_lanes(values, lanes):  # type: ignore[no-untyped-def]
+def fill_lanes(values: _Floats, lanes: _Floats) -> None:
     """Write the value of its column into each lane, by doubles."""
+    for c in range(len(values)):
+        lanes[c] = values[c]
     filled = len(values)
-    lanes[:filled] = values
     while filled < len(lanes):
-        lanes[filled : 2 * filled] = lanes[:filled]
+        for j in range(filled):
+            lanes[filled + j] = lanes[j]
         filled *= 2

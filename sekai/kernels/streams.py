@@ -152,7 +152,12 @@ def _join(high: Any, low: Any) -> Any:
 
 @jit
 def random_words(streams: Streams, i: int) -> Any:
-    """Draw four random words, u4 each."""
+    """Draw four random words, u4 each.
+
+    Args:
+        streams: The streams.
+        i: The row.
+    """
     counter = streams.counter[i]
     streams.counter[i] = counter + _ONE
     return philox(streams.key[i], counter)
@@ -187,7 +192,7 @@ def _unit(word: Any) -> Any:
 
 @jit
 def _log_unit(word: Any) -> Any:
-    """``log((w + 1/2) / 2**63)`` of the upper 63 bits ``w`` of a u8, to full precision also where that is close to 0."""
+    """``log((w + 1/2) / 2**63)`` of the upper 63 bits ``w`` of a u8, to full precision also close to 0."""
     low = np.float64(np.int64(word >> _ONE)) + 0.5
     rest = np.float64(np.int64((~word) >> _ONE)) + 0.5
     upper = word >= np.uint64(1 << 63)
@@ -196,7 +201,12 @@ def _log_unit(word: Any) -> Any:
 
 @jit
 def uniform(streams: Streams, i: int) -> Any:
-    """Draw from the uniform distribution on [0, 1): f8 with 53 random bits."""
+    """Draw from the uniform distribution on [0, 1): f8 with 53 random bits.
+
+    Args:
+        streams: The streams.
+        i: The row.
+    """
     word, _ = _random_longs(streams, i)
     return _unit(word)
 
@@ -206,6 +216,10 @@ def normal(streams: Streams, i: int) -> Any:
     """Draw from the standard normal distribution: f8, with tails to 9.4 standard deviations.
 
     See ``maths.normal64``.
+
+    Args:
+        streams: The streams.
+        i: The row.
     """
     word_0, word_1, word_2, word_3 = random_words(streams, i)
     return maths.normal64(word_0, word_1, word_2, word_3)
@@ -213,14 +227,25 @@ def normal(streams: Streams, i: int) -> Any:
 
 @jit
 def exponential(streams: Streams, i: int) -> Any:
-    """Draw from the exponential distribution with mean 1: f8, by inversion of 63 random bits, up to 44.4."""
+    """Draw from the exponential distribution with mean 1: f8, by inversion of 63 random bits, up to 44.4.
+
+    Args:
+        streams: The streams.
+        i: The row.
+    """
     word, _ = _random_longs(streams, i)
     return -_log_unit(word)
 
 
 @jit
 def bernoulli(streams: Streams, i: int, p: float) -> Any:
-    """Draw True with probability ``p``; a NaN gives False."""
+    """Draw True with probability ``p``.
+
+    Args:
+        streams: The streams.
+        i: The row.
+        p: f8; below 0, and NaN, is as good as 0, above 1 as 1.
+    """
     return uniform(streams, i) < p
 
 

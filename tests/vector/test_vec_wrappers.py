@@ -1,7 +1,9 @@
 """Vector wrappers: one test per sentence of the specification, over every backend."""
 
 import asyncio
+import dataclasses
 import json
+import pickle
 from contextlib import ExitStack
 
 import numpy as np
@@ -14,6 +16,7 @@ from sekai import (
     Box,
     Dict,
     Discrete,
+    EpisodeStats,
     InfoList,
     InMemoryTracker,
     MaskedBox,
@@ -260,6 +263,20 @@ def test_statistics_of_each_sub_env(toys, autoreset):
     ]
 
 
+def test_the_record_of_an_episode_is_like_any_other(toys):
+    vec = VecRecordEpisodeStatistics(toys(T(1), T(9)))
+    vec.reset()
+    episode = vec.step([0, 0]).infos[0]["episode"]
+    assert episode is vec.tracker.episodes[0]
+    values = {field.name: getattr(episode, field.name) for field in dataclasses.fields(EpisodeStats)}
+    assert type(episode) is EpisodeStats and values["extra"] == {"env_index": 0}
+    assert episode == EpisodeStats(**values) == pickle.loads(pickle.dumps(episode))
+    assert repr(episode) == repr(EpisodeStats(**values))
+    assert dataclasses.replace(episode, terminated=False).episode_return == 1.0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        episode.episode_return = 2.0
+
+
 def test_statistics_are_those_of_the_single_env_wrapper(toys, keep):
     vec = VecRecordEpisodeStatistics(toys(T(2), T(3)))
     singles = keep(SyncVecEnv([lambda n=n: RecordEpisodeStatistics(Toy(T(n))) for n in (2, 3)]))
@@ -443,6 +460,52 @@ def test_state_dicts(toys, keep, wrap, other):
             other(toys(T(3))).load_state_dict(state)
         with pytest.raises(ValueError, match="shape"):
             wrap(keep(NativeToy([T(1)], obs=Box(-1, 1, (3,)), r0=np.zeros(3)))).load_state_dict(state)
+
+
+# -- large batches -------------------------------------------------------------------------------------------
+
+MANY = 2100  # sub-envs that are many enough for compiled kernels
+
+
+def all_three(venv):
+    return VecNormalizeReward(VecNormalizeObservation(VecRecordEpisodeStatistics(venv)))
+
+
+@pytest.mark.parametrize("autoreset", [True, False])
+def test_a_large_batch_gives_the_same_on_every_backend(keep, autoreset):
+    rng = np.random.default_rng(0)
+    scripts = [
+        [([x], x, k == 1 + row % 4, False, {}) for k, x in enumerate(rng.normal(size=5).tolist())]
+        for row in range(MANY)
+    ]
+    native, sync = (all_three(keep(scripted(kind, *scripts, autoreset=autoreset))) for kind in ("native", "sync"))
+    native.reset(), sync.reset()
+    for _ in range(6):
+        results = [vec.step([0] * MANY) for vec in (native, sync)]
+        for name in ("observations", "rewards", "terminated", "truncated"):
+            np.testing.assert_array_equal(*(getattr(result, name) for result in results))
+        finals = [[info.get("final_observation") for info in result.infos] for result in results]
+        assert finals[0] == finals[1]
+    assert native.state_dict() == sync.state_dict() and native.venv.state_dict() == sync.venv.state_dict()
+    np.testing.assert_array_equal(native.returns, sync.returns)
+
+
+def test_large_results_are_snapshots(keep):
+    vec = all_three(keep(NCount(1 + np.arange(5000) % 7)))
+    vec.reset()
+    results = [vec.step(Z(vec)) for _ in range(9)]
+    copies = [(result.observations.copy(), result.rewards.copy()) for result in results]
+    for _ in range(3):
+        vec.step(Z(vec))
+    for result, (observations, rewards) in zip(results, copies, strict=True):
+        np.testing.assert_array_equal(result.observations, observations)
+        np.testing.assert_array_equal(result.rewards, rewards)
+    twin = all_three(keep(NCount(1 + np.arange(5000) % 7)))
+    twin.reset()
+    for expected in results:
+        result = twin.step(Z(twin))
+        np.testing.assert_array_equal(result.rewards, expected.rewards)
+        result.observations[:], result.rewards[:] = 99, 99
 
 
 # -- over a native env ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
+from sekai.batching.buffers import Buffers
 from sekai.normalization import DiscountedReturn, ObservationNormalizer
 from sekai.results import VecResetResult, VecStepResult
 from sekai.stats import RunningMeanStd, StatsKind
@@ -49,6 +50,7 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
         self._normalizer = ObservationNormalizer(
             venv.observation_space, kind=stats, halflife=halflife, epsilon=epsilon, clip=clip
         )
+        self._buffers = Buffers()
         self.observation_space = self._normalizer.space
         self.update_running_mean = True
 
@@ -56,7 +58,7 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
         """Update the statistics with a batch of observations, unless they are frozen, and normalise it."""
         if self.update_running_mean:
             self._normalizer.update(obs, None if self._repeated is None else ~self._repeated)
-        return self._normalizer.normalize(obs)
+        return self._normalizer.normalize(obs, self._buffers)
 
     def final_observation(self, obs: Any) -> Any:
         """Normalise one terminal observation, without updating the statistics."""

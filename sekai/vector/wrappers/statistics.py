@@ -17,6 +17,16 @@ from sekai.vector.base import VecEnv
 from sekai.vector.wrappers.base import VecWrapper
 
 
+class _EpisodeFields:
+    """An ``EpisodeStats`` that is being filled.
+
+    Large batches end hundreds of episodes in a step, and a frozen dataclass takes four times as long to set its fields
+    (see ``sekai.results``).
+    """
+
+    __slots__ = tuple(EpisodeStats.__dataclass_fields__)
+
+
 class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType]):
     """Per-sub-env episode statistics for a VecEnv.
 
@@ -42,8 +52,9 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
     ) -> None:
         super().__init__(venv)
         self.tracker: StatsTracker = InMemoryTracker(deque_size) if tracker is None else tracker
+        self._steps = 0
+        self._begun_at = np.zeros(self.num_envs, dtype=np.int64)  # `_steps` at the start of each episode
         self._returns: NDArray[np.float64] = np.zeros(self.num_envs)
-        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         self._start_times: NDArray[np.float64] = np.zeros(self.num_envs)
 
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
@@ -51,53 +62,54 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
         return result
 
     def _begin(self, rows: Any, now: float) -> None:
+        self._begun_at[rows] = self._steps
         self._returns[rows] = 0.0
-        self._lengths[rows] = 0
         self._start_times[rows] = now
 
     def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+        self._steps += 1
         self._returns += result.rewards
-        dones = result.terminated | result.truncated
-        if frozen is None:
-            self._lengths += 1
-        else:
-            self._lengths += ~frozen
-            dones &= ~frozen
-        ended = np.flatnonzero(dones)
+        dones = result.dones
+        ended = (dones if frozen is None else dones & ~frozen).nonzero()[0]
         now = time.monotonic()
-        stats = self._stats(ended, result, now) if ended.size else []
         rows = ended.tolist()
+        episodes = self._stats(ended, rows, result, now) if rows else []
         if isinstance(result.infos, InfoList):
-            result.infos.set_items(EPISODE, rows, stats)
+            result.infos.set_items(EPISODE, rows, episodes)
         else:
-            for row, episode in zip(rows, stats, strict=True):
+            for row, episode in zip(rows, episodes, strict=True):
                 result.infos[row][EPISODE] = episode
-        if stats:
+        if episodes:
             self._begin(ended, now)
-        for episode in stats:
-            self.tracker.on_episode_end(episode)
+        report = self.tracker.on_episode_end
+        for episode in episodes:
+            report(episode)
         return result
 
-    def _stats(self, ended: NDArray[np.intp], result: VecStepResult[Any], now: float) -> list[EpisodeStats]:
+    def _stats(
+        self, ended: NDArray[np.intp], rows: list[int], result: VecStepResult[Any], now: float
+    ) -> list[EpisodeStats]:
+        starts = self._start_times[ended]
         columns = (
             self._returns[ended].tolist(),
-            self._lengths[ended].tolist(),
-            (now - self._start_times[ended]).tolist(),
-            self._start_times[ended].tolist(),
+            (self._steps - self._begun_at[ended]).tolist(),
+            (now - starts).tolist(),
+            starts.tolist(),
             result.terminated[ended].tolist(),
             result.truncated[ended].tolist(),
-            ended.tolist(),
+            rows,
         )
-        return [
-            EpisodeStats(
-                episode_return=episode_return,
-                episode_length=length,
-                elapsed_time=elapsed,
-                start_time=start,
-                end_time=now,
-                terminated=terminated,
-                truncated=truncated,
-                extra={"env_index": row},
-            )
-            for episode_return, length, elapsed, start, terminated, truncated, row in zip(*columns, strict=True)
-        ]
+        episodes = []
+        for episode_return, length, elapsed, start, terminated, truncated, row in zip(*columns, strict=True):
+            episode: Any = _EpisodeFields()
+            episode.episode_return = episode_return
+            episode.episode_length = length
+            episode.elapsed_time = elapsed
+            episode.start_time = start
+            episode.end_time = now
+            episode.terminated = terminated
+            episode.truncated = truncated
+            episode.extra = {"env_index": row}
+            episode.__class__ = EpisodeStats
+            episodes.append(episode)
+        return episodes
