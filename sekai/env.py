@@ -35,7 +35,7 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
         metadata: Anything that holds for every instance of the class.
         spec: The registry's ``EnvSpec`` this env was made from, None without one.
 
-    Example:
+    Examples:
         >>> class Walk(Env[np.ndarray, int]):
         ...     observation_space = Box(-np.inf, np.inf, (1,))
         ...     action_space = Discrete(2)

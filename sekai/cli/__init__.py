@@ -1,4 +1,4 @@
-"""The ``sekai`` command: list the environments there are, look at one, run it with a policy, check it."""
+"""The ``sekai`` command: list the environments there are, look at one, run it with a policy, check it, time it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,40 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from sekai import __version__
-from sekai.cli import check, info, listing, run
+from sekai.cli import bench, check, info, listing, run
 from sekai.cli.common import CommandError, OutputClosed, complain, emit
 
 __all__ = ["main"]
 
+_DESCRIPTION = """\
+Fast market simulators for reinforcement learning: list those there are, look at
+one, step thousands of copies of it, check one of your own, and time it.
+"""
+
 _EPILOG = """\
 examples:
-  sekai list                               every environment that is registered or installed
-  sekai info Trading-v0                    its arguments, spaces and policies
-  sekai run Trading-v0 --policy momentum   step 1024 copies of it and print the statistics
-  sekai check Trading-v0                   look for what it does against its contract
+  sekai list
+      every environment that is registered, or announced by a package
+  sekai info Trading-v0
+      its arguments, spaces, modes and policies
+  sekai run Trading-v0 --policy momentum
+      step 1024 copies of it, and print statistics of their episodes
+  sekai check Trading-v0
+      look for what it does against its contract
+  sekai bench Trading-v0 --profile
+      how fast it steps, and where the time goes
 
-exit status: 0 when all went well, 1 when `sekai check` has found a problem, 2 for a mistake in
-the command or output that cannot be written, 130 after Ctrl-C, 141 when nobody reads the output
-to its end (sekai ... | head -1).
+environment variables:
+  SEKAI_NUM_THREADS  threads of large native batches (default: one for each core)
+  SEKAI_CACHE_DIR    folder of compiled kernels; SEKAI_CACHE=0 keeps none
+
+exit status:
+  0    all went well
+  1    `sekai check` has found a problem
+  2    a mistake in the command, or output that cannot be written
+  130  Ctrl-C
+  141  nobody reads the output to its end (sekai ... | head -1)
+
 `sekai VERB --help` explains each verb.
 """
 
@@ -68,13 +87,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = _Parser(
         prog="sekai",
-        description="Fast market simulators for reinforcement learning.",
+        description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    for verb in (listing, info, run, check):
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in (listing, info, run, check, bench):
         verb.add_parser(verbs)
     try:
         args = parser.parse_args(argv)

@@ -35,11 +35,12 @@ _DEFAULT_SEED = 0
 _HINT = "hint: "
 
 _DESCRIPTION = """\
-Look for what an environment does that its contract does not allow. A few copies of it are
-stepped with random actions, then once more and once more with something changed that must not
-matter: other actions or seeds of the other copies, one copy alone or among thousands, one thread
-or two, autoreset or a reset by hand. Shapes, dtypes, finite numbers, random draws, memory and
-the way its kernels were compiled are looked at on the way.
+Look for what an environment does that its contract does not allow. A few copies
+of it are stepped with random actions, then once more and once more with
+something changed that must not matter: other actions or seeds of the other
+copies, one copy alone or among thousands, one thread or two, autoreset or a
+reset by hand. Shapes, dtypes, finite numbers, random draws, memory and the way
+its kernels were compiled are looked at on the way.
 """
 
 _EPILOG = """\
@@ -49,14 +50,17 @@ examples:
   sekai check Trading-v0 --num-envs 16 --steps 500 --seed 3
   sekai check Trading-v0 --json | python -m json.tool
 
-Each problem says where it is (which call, array and copy), what was expected and what came. A
-hint is no problem, but may be worth a look, e.g. a kernel whose loop was not vectorised.
+Each problem says where it is (which call, array and copy), what was expected
+and what came. A hint is no problem, but may be worth a look, e.g. a kernel
+whose loop was not vectorised.
 
-An environment that is registered as a single one is checked as such, then, if it has no problem,
-as copies in a SyncVecEnv.
+An environment that is registered as a single one is checked as such, then, if
+it has no problem, as copies in a SyncVecEnv.
 
-exit status: 0 when there is no problem, hints or not, 1 when there is one, 2 for a mistake in
-the command.
+exit status:
+  0    there is no problem, hints or not
+  1    there is one
+  2    a mistake in the command
 """
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from sekai.errors import SekaiError
+from sekai.registry.build import MODES, choose_mode
 from sekai.registry.entry_points import EntryPoint, load_entry_point
 from sekai.registry.specs import EnvSpec
 
@@ -170,6 +171,19 @@ def parameters_of(spec: EnvSpec, entry_point: EntryPoint) -> list[inspect.Parame
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return None
+
+
+def modes_of(spec: EnvSpec) -> list[str]:
+    """The modes that an environment runs in."""
+
+    def runs_in(mode: str) -> bool:
+        try:
+            choose_mode(spec, mode)
+        except ValueError:
+            return False
+        return True
+
+    return [mode for mode in MODES if runs_in(mode)]
 
 
 def policies_of(vec: VecEnv[Any, Any]) -> dict[str, PolicyFactory]:

@@ -13,6 +13,7 @@ from sekai.cli.common import (
     format_settings,
     format_table,
     mistakes_of_the_user,
+    modes_of,
     parameters_of,
     parse_settings,
     policies_of,
@@ -20,14 +21,15 @@ from sekai.cli.common import (
     to_json,
 )
 from sekai.registry import default_registry
-from sekai.registry.build import MODES, build_vec_env, choose_mode, entry_point_of
+from sekai.registry.build import build_vec_env, choose_mode, entry_point_of
 from sekai.registry.entry_points import EntryPoint, describe_entry_point
 from sekai.registry.specs import EnvSpec
 
 _DESCRIPTION = """\
-Show one environment: how it is registered, the arguments of its constructor with their defaults,
-its spaces, the modes it runs in and the policies it offers. One copy of it is built to see the
-spaces; where that takes arguments, give them with --set.
+Show one environment: how it is registered, the arguments of its constructor
+with their defaults, its spaces, the modes it runs in and the policies it
+offers. One copy of it is built to see the spaces; where that takes arguments,
+give them with --set.
 """
 
 _EPILOG = """\
@@ -36,7 +38,9 @@ examples:
   sekai info Trading-v0 --set actions=weight --set lookback=8
   sekai info Trading-v0 --json | python -m json.tool
 
-An id without a version means the highest version there is.
+An id without a version means the highest version there is. An argument without
+a default has to be given. `sekai run`, `check` and `bench` take the arguments
+shown here by --set, and `sekai run` and `bench` the policies by --policy.
 """
 
 # These go into other rows, or only sometimes into one.
@@ -86,21 +90,13 @@ def _spec_facts(spec: EnvSpec) -> dict[str, Any]:
         "nondeterministic": spec.nondeterministic,
         "kwargs": spec.kwargs,
         "additional_wrappers": [getattr(wrapper, "name", repr(wrapper)) for wrapper in spec.additional_wrappers],
-        "modes": [mode for mode in MODES if _runs_in(spec, mode)],
+        "modes": modes_of(spec),
         "parameters": {
             name: _signature(spec, getattr(spec, name))
             for name in ("entry_point", "vector_entry_point")
             if getattr(spec, name) is not None
         },
     }
-
-
-def _runs_in(spec: EnvSpec, mode: str) -> bool:
-    try:
-        choose_mode(spec, mode)
-    except ValueError:
-        return False
-    return True
 
 
 def _signature(spec: EnvSpec, entry_point: EntryPoint) -> dict[str, str | None]:

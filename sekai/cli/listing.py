@@ -10,9 +10,9 @@ from sekai.registry import default_registry
 from sekai.registry.entry_points import describe_entry_point
 
 _DESCRIPTION = """\
-List every environment that is registered, or announced by an installed package through the
-entry-point group 'sekai.envs', with its entry points. Nothing is built or imported for it but
-the functions that register.
+List every environment that is registered, or announced by an installed package
+through the entry-point group 'sekai.envs', with its entry points. Nothing is
+built, and nothing imported but the functions that register.
 """
 
 _EPILOG = """\
@@ -20,7 +20,9 @@ examples:
   sekai list
   sekai list --json | python -m json.tool
 
-An id followed by '(native)' simulates all its copies at once with array operations.
+An entry point followed by '(native)' simulates all copies at once with array
+operations; any other one builds a single environment. A namespace that is
+loaded at the first look-up is listed by its name alone.
 """
 
 

@@ -218,7 +218,12 @@ class EnvSpec:
         return replace(self, max_episode_steps=limit, kwargs={**copy_kwargs(self.kwargs), **kwargs})
 
     def make(self, *, max_episode_steps: int | None = None, **kwargs: Any) -> Env[Any, Any]:
-        """Build one environment, registered or not; see ``sekai.make``."""
+        """Build one environment, whether the spec is registered or not.
+
+        Args:
+            max_episode_steps: As ``EnvRegistry.make`` takes it.
+            **kwargs: Arguments of the entry point, taking precedence over those of the spec.
+        """
         from sekai.registry.build import make_env
 
         return make_env(self, max_episode_steps, kwargs)

@@ -60,7 +60,7 @@ def rollout(
         InvalidObservation: A batch of observations has another shape or dtype than the first, or autoreset is on and
             the step that ended an episode gave no terminal observation.
 
-    Example:
+    Examples:
         >>> record = sekai.rollout(vec, policy, 1000, seed=0, infos=("wealth",))
         >>> record.episode_returns.mean(), record.infos["wealth"][-1]
     """

@@ -74,12 +74,12 @@ class Box(Space[NDArray[Any]]):
 
     @property
     def bounded_below(self) -> NDArray[np.bool_]:
-        """bool, read-only: which elements have a lower bound."""
+        """bool, read-only, of the shape of an element: which entries have a lower bound."""
         return self.bounds.bounded_below
 
     @property
     def bounded_above(self) -> NDArray[np.bool_]:
-        """bool, read-only: which elements have an upper bound."""
+        """bool, read-only, of the shape of an element: which entries have an upper bound."""
         return self.bounds.bounded_above
 
     def is_bounded(self, manner: str = "both") -> bool:

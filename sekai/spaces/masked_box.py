@@ -88,12 +88,12 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
 
     @property
     def low(self) -> NDArray[Any]:
-        """Lower bounds of one slot's array, read-only."""
+        """Lower bounds of one slot's array, read-only, of its shape and dtype."""
         return self.bounds.low
 
     @property
     def high(self) -> NDArray[Any]:
-        """Upper bounds of one slot's array, read-only."""
+        """Upper bounds of one slot's array, read-only, of its shape and dtype."""
         return self.bounds.high
 
     def sample(self, mask: NDArray[np.int8] | None = None) -> dict[str, NDArray[Any]]:

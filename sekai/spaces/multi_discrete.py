@@ -62,12 +62,12 @@ class MultiDiscrete(Space[NDArray[Any]]):
 
     @property
     def nvec(self) -> NDArray[np.int64]:
-        """int64, read-only: how many values each element may take."""
+        """int64, read-only, of the shape of an element: how many values each entry may take."""
         return np.broadcast_to(self._nvec, self.shape)
 
     @property
     def start(self) -> NDArray[Any]:
-        """Read-only, in the dtype of the space: the smallest value of each element."""
+        """Read-only, of shape and dtype of an element: the smallest value of each entry."""
         return self.bounds.low
 
     def sample(self, mask: Any = None) -> NDArray[Any]:

@@ -22,7 +22,7 @@ def shared(member: _F) -> _F:
     leading ``num_envs`` axis, which would mistake e.g. a schedule of n_steps rows for per-env values whenever
     ``n_steps == num_envs``.
 
-    Example:
+    Examples:
         >>> class MyVecEnv(NativeVecEnv):
         ...     @shared
         ...     def schedule(self) -> np.ndarray:  # (n_steps, 1), the same for every sub-env

@@ -22,7 +22,7 @@ class TransformObservation(ObservationWrapper[Any, ActType, Any], Generic[ActTyp
         func: Takes an observation and returns another.
         new_observation_space: The space of what it returns; None if that is the env's own.
 
-    Example:
+    Examples:
         >>> env = TransformObservation(env, lambda obs: obs / 255.0)
     """
 
@@ -65,7 +65,7 @@ class TransformReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]
         env: The env to wrap.
         func: Takes a reward and returns another.
 
-    Example:
+    Examples:
         >>> env = TransformReward(env, lambda reward: 0.1 * reward)
     """
 

@@ -1,0 +1,170 @@
+"""Builds the copies that ``sekai bench`` measures, and measures them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import cycle, product
+from typing import Any
+
+from sekai.cli.benching.profiling import Profile, SubEnvClock, profile
+from sekai.cli.benching.timing import Block, Cell, Stepper, take_turns
+from sekai.cli.common import CommandError, check_settings, mistakes_of_the_user, modes_of, parse_settings
+from sekai.cli.policies import RANDOM, choose_policy
+from sekai.cores import usable_cores
+from sekai.progress import progress_bar
+from sekai.registry import default_registry
+from sekai.registry.build import build_vec_env, choose_mode, entry_point_of
+from sekai.vector import VecEnv, VecNormalizeObservation, VecNormalizeReward, VecRecordEpisodeStatistics
+
+#: Numbers of copies: in mode "native", and in the modes that step one object per copy.
+DEFAULT_NATIVE, DEFAULT_OTHERS = (1, 64, 1024, 16_384), (1, 8, 64)
+#: How often the cells take turns.
+ROUNDS = 5
+#: The vector wrappers that ``--wrap`` can name.
+WRAPPERS: dict[str, Callable[[VecEnv[Any, Any]], VecEnv[Any, Any]]] = {
+    "statistics": VecRecordEpisodeStatistics,
+    "normalize-observation": VecNormalizeObservation,
+    "normalize-reward": VecNormalizeReward,
+}
+
+# Batches of random actions that are drawn beforehand.
+_PREPARED = 8
+
+
+class TestBed:
+    """Builds what is to be measured, and measures it.
+
+    Args:
+        args: What the command was given (see ``sekai.cli.bench``).
+        opened: Closes what was built.
+
+    Attributes:
+        spec: The environment.
+        settings: Its arguments.
+
+    Raises:
+        CommandError: A mistake in the arguments.
+    """
+
+    def __init__(self, args: argparse.Namespace, opened: ExitStack) -> None:
+        self._args = args
+        self._opened = opened
+        self._steppers: dict[Cell, Stepper] = {}
+        self.settings = parse_settings(args.settings)
+        with mistakes_of_the_user():
+            self.spec = default_registry.spec(args.env_id)
+            self._modes = self._choose_modes(args.modes)
+        for option, mode in (("threads", "native"), ("workers", "proc")):
+            if getattr(args, option) and mode not in self._modes:
+                raise CommandError(f"--{option}: expected {mode} among the modes, got {', '.join(self._modes)}")
+
+    def _choose_modes(self, wanted: Sequence[str] | None) -> list[str]:
+        """The modes that were asked for, or by default all in which the environment takes the settings."""
+        modes = modes_of(self.spec) if wanted is None else [choose_mode(self.spec, mode) for mode in wanted]
+        taken, refusals = [], []
+        for mode in modes:
+            try:
+                check_settings(self.spec, entry_point_of(self.spec, mode), self.settings)
+                taken.append(mode)
+            except CommandError as refusal:
+                refusals.append(refusal)
+        if refusals and (wanted is not None or not taken):
+            raise refusals[0]
+        return taken
+
+    def cells(self) -> list[Cell]:
+        """What there is to measure, in the order of the table."""
+        cells: list[Cell] = []
+        for mode in self._modes:
+            sizes = self._args.num_envs or (DEFAULT_NATIVE if mode == "native" else DEFAULT_OTHERS)
+            threads: Sequence[int | None] = _threads(self._args.threads) if mode == "native" else (None,)
+            workers: Sequence[int | None] = self._args.workers or (usable_cores(),) if mode == "proc" else (None,)
+            for num_envs, number_of_threads, number_of_workers in product(sizes, threads, workers):
+                cells.append(Cell(mode, num_envs, number_of_threads, number_of_workers))
+        return cells
+
+    def time(self, cells: Sequence[Cell]) -> None:
+        """Time the cells in turns."""
+
+        def run(cell: Cell, seconds: float) -> Block:
+            with _using(cell.threads):
+                return self._steppers[cell].run(seconds)
+
+        with progress_bar(len(cells) * (ROUNDS + 1), "block") as progress:
+            for cell in cells:
+                vec = self._opened.enter_context(self._build(cell))
+                with _using(cell.threads):
+                    self._steppers[cell] = self._stepper(vec)
+                cell.first_step_seconds = self._steppers[cell].first_step_seconds
+            take_turns(cells, run, seconds=self._args.seconds, rounds=ROUNDS, progress=progress)
+
+    def profiles(self, cells: Sequence[Cell]) -> Iterator[Profile]:
+        """Where the time of a step goes in each cell, once they have been timed."""
+        with progress_bar(len(cells), "profile") as progress:
+            for cell in cells:
+                with self._build(cell, clocks=True) as vec, _using(cell.threads):
+                    clocked, plain = self._stepper(vec), self._steppers[cell]
+                    yield profile(vec, clocked, plain, seconds=self._args.seconds, rounds=ROUNDS)
+                progress(1)
+
+    def _build(self, cell: Cell, clocks: bool = False) -> VecEnv[Any, Any]:
+        """What a cell measures; for a profile with clocks around the sub-envs, where there are any."""
+        vector_kwargs = {"num_workers": cell.workers} if cell.mode == "proc" else None
+        wrappers = (SubEnvClock,) if clocks and cell.mode != "native" else ()
+        with mistakes_of_the_user():
+            vec = build_vec_env(self.spec, cell.num_envs, cell.mode, vector_kwargs, wrappers, self.settings)
+        try:
+            if not vec.autoreset:
+                raise CommandError(f"{self.spec.id} is registered with autoreset off, so its episodes would not go on")
+            with mistakes_of_the_user():
+                if "autoreset_options" in self.settings:  # else they would be met at the end of the first episode
+                    vec.reset(options=self.settings["autoreset_options"])
+                for name in self._args.wrap:
+                    vec = WRAPPERS[name](vec)
+        except BaseException:
+            vec.close()
+            raise
+        return vec
+
+    def _stepper(self, vec: VecEnv[Any, Any]) -> Stepper:
+        policy = choose_policy(vec, self._args.policy, self._args.seed)
+        if self._args.policy == RANDOM:
+            batches = cycle([policy(None) for _ in range(_PREPARED)])
+            return Stepper(vec, lambda observations: next(batches), self._args.seed)
+        return Stepper(vec, policy, self._args.seed)
+
+
+def _threads(wanted: Sequence[int] | None) -> Sequence[int]:
+    """The numbers of threads that were asked for, or by default one and all.
+
+    Raises:
+        CommandError: There are fewer.
+    """
+    from sekai.kernels import get_num_threads
+
+    most = get_num_threads()
+    if wanted is None:
+        return tuple(dict.fromkeys((1, most)))
+    for number in wanted:
+        with _using(number):
+            if get_num_threads() < number:
+                raise CommandError(f"--threads: expected at most {get_num_threads()} (there are no more), got {number}")
+    return wanted
+
+
+@contextmanager
+def _using(threads: int | None) -> Iterator[None]:
+    """Spread large native batches over so many threads for as long as the block runs."""
+    if threads is None:
+        yield
+        return
+    from sekai.kernels import get_num_threads, set_num_threads
+
+    before = get_num_threads()
+    set_num_threads(threads)
+    try:
+        yield
+    finally:
+        set_num_threads(before)

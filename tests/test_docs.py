@@ -1,0 +1,127 @@
+"""What the documentation shows is run, and what the packages export is in it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / ".docs"
+PAGES = {path.relative_to(DOCS / "pages").as_posix(): path for path in sorted((DOCS / "pages").rglob("*.md"))}
+REFERENCE = "\n".join(path.read_text(encoding="utf-8") for name, path in PAGES.items() if name.startswith("api/"))
+
+#: A block of Python, and the library without which it cannot run: ```python title="needs gymnasium"
+BLOCK = re.compile(r'^```python(?: title="needs (?P<needs>\w+)")?\n(?P<code>.*?)^```$', re.MULTILINE | re.DOTALL)
+PRINTS = re.compile(r"# prints (.*)$", re.MULTILINE)
+
+#: Names that are explained in the text of a page, not by a docstring of their own.
+EXPLAINED = {
+    "all_specs",
+    "deregister",
+    "make",
+    "make_vec",
+    "pprint_registry",
+    "register",
+    "register_namespace",
+    "space_utils",
+    "spec",
+}
+
+
+def blocks(text):
+    return list(BLOCK.finditer(text))
+
+
+def script_of(text):
+    """The blocks that can run here, each on the lines that it has on the page."""
+    lines = [""] * len(text.splitlines())
+    for block in blocks(text):
+        if block["needs"] is None or find_spec(block["needs"]):
+            start = text.count("\n", 0, block.start("code"))
+            code = block["code"].splitlines()
+            lines[start : start + len(code)] = code
+    return "\n".join(lines) + "\n"
+
+
+def run_page(folder, name, text):
+    """Run the blocks of a page in a process of their own; what they print, and what they say they do."""
+    script = folder / (name.replace("/", "_").replace("-", "_").removesuffix(".md") + ".py")
+    script.write_text(script_of(text), encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines(), PRINTS.findall(script.read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow  # without compilation
+@pytest.mark.parametrize("name", [name for name, path in PAGES.items() if blocks(path.read_text(encoding="utf-8"))])
+def test_the_examples_of_a_page_run_and_print_what_they_say(tmp_path, name):
+    printed, promised = run_page(tmp_path, name, PAGES[name].read_text(encoding="utf-8"))
+    assert printed == promised
+
+
+def test_blocks_keep_their_lines_and_wait_for_their_library():
+    text = 'Words.\n\n```python\nx = 1\n```\n\n```python title="needs no_such_library"\nimport no_such_library\n```\n'
+    text += '```python title="needs json"\nprint(x)  # prints 1\n```\n```bash\nls\n```\n'
+    assert script_of(text).splitlines()[3] == "x = 1"
+    assert script_of(text).splitlines()[10] == "print(x)  # prints 1"
+    assert "no_such_library" not in script_of(text) and "ls" not in script_of(text)
+
+
+def test_a_page_that_prints_something_else_would_be_seen(tmp_path):
+    printed, promised = run_page(tmp_path, "page.md", "```python\nprint(2)  # prints 3\n```\n")
+    assert (printed, promised) == (["2"], ["3"])
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        run_page(tmp_path, "page.md", "```python\n1 / 0\n```\n")
+
+
+@pytest.mark.parametrize("name", list(PAGES))
+def test_every_block_of_python_is_one_that_is_run(name):
+    text = PAGES[name].read_text(encoding="utf-8")
+    assert len(re.findall(r"^```.*python", text, re.MULTILINE)) == len(blocks(text))
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (DOCS / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [name for name in PAGES if f"- {name}\n" not in navigation] == []
+
+
+@pytest.mark.parametrize(
+    "package",
+    "sekai sekai.vector sekai.space_utils sekai.kernels sekai.kernels.maths sekai.testing "
+    "sekai.plots sims.market_making sims.trading sims.data sims.metrics sims.plots".split(),
+)
+def test_every_public_name_is_in_the_reference(package):
+    module = importlib.import_module(package)
+    missing = [
+        name
+        for name in module.__all__
+        if name not in EXPLAINED and not re.search(rf"(?:[.\[ ]){re.escape(name)}(?:[,\]\s]|$)", REFERENCE)
+    ]
+    assert missing == []
+
+
+def test_names_that_are_only_explained_are_in_the_text():
+    assert [name for name in EXPLAINED if f"`sekai.{name}`" not in REFERENCE] == []
+
+
+def test_the_command_page_shows_every_verb(capsys):
+    from sekai.cli import main
+
+    main(["--help"])
+    verbs = re.findall(r"^    (\w+) +\w", capsys.readouterr().out, re.MULTILINE)
+    assert {"list", "run"} <= set(verbs)
+    page = PAGES["guides/command.md"].read_text(encoding="utf-8")
+    assert re.findall(r"<!-- help: sekai (\w+) -->", page) == verbs
