@@ -66,7 +66,7 @@ def make_seed_sequence(base_seed: int, n: int) -> list[int]:
     if base.bit_length() > 128:  # longer than the pool: its words come before those of the spawn key
         children = np.random.SeedSequence(base).spawn(n)
         return [int(child.generate_state(1, np.uint64)[0]) for child in children]
-    return _spawn_words(np.random.SeedSequence(base).pool, n).tolist()  # type: ignore[no-any-return]
+    return _spawn_words(np.random.SeedSequence(base).pool, n).tolist()
 
 
 # The constants of NumPy's SeedSequence, which promises to give the same numbers for good.
@@ -96,4 +96,5 @@ def _spawn_words(pool: NDArray[np.uint32], n: int) -> NDArray[np.uint64]:
         mixed.append(child ^ (child >> _16))
     low, key = _hash(mixed[0], _INIT_B, _MULT_B)
     high, _ = _hash(mixed[1], key, _MULT_B)
-    return low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
+    words: NDArray[np.uint64] = low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
+    return words

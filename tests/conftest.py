@@ -1,6 +1,29 @@
 from __future__ import annotations
 
 import signal
+from importlib.util import find_spec
+
+#: Tests that need more than the extra "test" installs, and what they need; `.ci/run` installs all of it.
+NEEDS = {
+    **{
+        f"compat/test_gymnasium_{part}.py": ("gymnasium",)
+        for part in ("env", "from_vector", "registration", "spaces", "vector")
+    },
+    "compat/test_stable_baselines3.py": ("stable_baselines3",),
+    "compat/test_torch.py": ("torch",),
+    "compat/test_torchrl.py": ("torchrl",),
+    "compat/test_train_sb3.py": ("stable_baselines3",),
+    "sims/test_metrics.py": ("empyrical",),
+    "sims/test_plots.py": ("matplotlib",),
+    "test_cli_plot.py": ("matplotlib",),
+    "test_notebooks.py": ("nbclient", "ipykernel", "matplotlib", "stable_baselines3"),
+    "test_sekai_plots.py": ("matplotlib",),
+}
+collect_ignore = [name for name, modules in NEEDS.items() if not all(map(find_spec, modules))]
+
+
+def pytest_report_header() -> list[str]:
+    return [f"left out: {name}, which needs {', '.join(NEEDS[name])}" for name in collect_ignore]
 
 
 def pytest_configure() -> None:

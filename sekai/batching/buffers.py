@@ -23,7 +23,7 @@ _ALIGNMENT = 64
 _MOST = 32
 
 
-class Slab(np.ndarray):  # type: ignore[type-arg]
+class Slab(np.ndarray):
     """The memory of one array; its class tells the arrays made here from all others.
 
     Attributes:
@@ -63,7 +63,8 @@ class Buffers:
             slab = Slab(size + _ALIGNMENT, np.uint8)
             slab.offset = -slab.ctypes.data % _ALIGNMENT
         kept.append(slab)
-        return np.ndarray(shape, dtype, slab, slab.offset)
+        array: NDArray[Any] = np.ndarray(shape, dtype, slab, slab.offset)
+        return array
 
 
 def is_recycled(array: NDArray[Any]) -> bool:

@@ -154,4 +154,5 @@ def fill_compiled(
         advance(steps)
     for key in storage.columns:
         storage.columns[key].array = infos[key][1:]
-    return observations[total]
+    last: NDArray[Any] = observations[total]
+    return last
