@@ -66,7 +66,8 @@ def make_seed_sequence(base_seed: int, n: int) -> list[int]:
     if base.bit_length() > 128:  # longer than the pool: its words come before those of the spawn key
         children = np.random.SeedSequence(base).spawn(n)
         return [int(child.generate_state(1, np.uint64)[0]) for child in children]
-    return _spawn_words(np.random.SeedSequence(base).pool, n).tolist()
+    seeds: list[int] = _spawn_words(np.random.SeedSequence(base).pool, n).tolist()
+    return seeds
 
 
 # The constants of NumPy's SeedSequence, which promises to give the same numbers for good.

@@ -45,6 +45,7 @@ NEVER = {
     "sekai.vector": ("sekai.wrappers", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
     "sekai.rollouts": ("sekai.env", "sekai.wrappers", "sekai.registry", "sekai.testing", "sekai.cli"),
     "sekai.registry": ("sekai.rollouts", "sekai.testing", "sekai.cli"),
+    "sekai.compat": ("sekai.cli", "sekai.testing"),
     "sims": ("sekai.cli", "sekai.testing", "tests"),
 }
 #: What compiles in numba, and its flags: sekai.kernels.jit alone names them.
@@ -122,6 +123,18 @@ def test_the_arrows_there_are_get_seen(layer, below):
 def test_only_the_kernels_import_numba():
     found = offences("sekai", lambda name: inside(name, ("numba", "llvmlite")))
     assert found and all(line.startswith("sekai.kernels") for line in found), found
+
+
+def test_nothing_of_the_kit_imports_its_adapters():
+    found = offences("sekai", lambda name: inside(name, ("sekai.compat",)))
+    assert found and all(line.startswith("sekai.compat") for line in found), found
+
+
+def test_only_the_adapters_import_the_libraries_they_adapt_to():
+    found = offences(
+        "sekai", lambda name: inside(name, ("gymnasium", "stable_baselines3", "torch", "torchrl", "tensordict"))
+    )
+    assert found and all(line.startswith("sekai.compat") for line in found), found
 
 
 def test_only_one_file_names_numba_s_compilers_and_flags():

@@ -14,7 +14,7 @@ from sekai.types import InfoDict
 _OBJECT = np.dtype(object)
 _NUMBERS = "biufc"
 #: What stands for a missing value, by the kind of dtype that has something for it.
-_GAPS = {"f": np.nan, "c": np.nan, "m": np.timedelta64("NaT"), "M": np.datetime64("NaT"), "O": None}
+_GAPS = {"f": np.nan, "c": np.nan, "m": np.timedelta64("NaT", "ns"), "M": np.datetime64("NaT", "ns"), "O": None}
 
 
 class InfoColumn:

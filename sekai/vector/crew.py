@@ -24,6 +24,7 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "NUMEXPR_NUM_THREADS",
     "NUMBA_NUM_THREADS",
+    "SEKAI_NUM_THREADS",
 )
 
 #: Seconds that a worker has to end once it was told to by a signal.
@@ -67,9 +68,9 @@ class Crew:
         if context == "forkserver":
             _preload(ctx)
         try:
-            with _one_thread_each(), _interrupts_blocked():
+            with _one_thread_each() as variables, _interrupts_blocked():
                 for rank, (plan, rows) in enumerate(zip(plans, self.slices, strict=True)):
-                    self._start(ctx, rank, plan, rows, daemon)
+                    self._start(ctx, rank, plan._replace(variables=variables), rows, daemon)
         except BaseException:
             self.stop(close_timeout)
             raise
@@ -353,13 +354,20 @@ _environment = threading.Lock()
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """An environment in which the libraries of a starting process use one thread, unless the user has set them."""
+def _one_thread_each() -> Iterator[dict[str, str]]:
+    """An environment in which the libraries of a starting process use one thread, unless the user has set them.
+
+    Gives the variables as they are then. Numba gets as many threads as kernels are to use.
+    """
     with _environment:
         added = [name for name in THREAD_VARIABLES if name not in os.environ]
-        os.environ.update(dict.fromkeys(added, "1"), **{ONE_THREAD_MARK: " ".join(added)})
+        values = dict.fromkeys(added, "1")
+        kernels = os.environ.get("SEKAI_NUM_THREADS", "1")
+        if "NUMBA_NUM_THREADS" in added and kernels.isdecimal():
+            values["NUMBA_NUM_THREADS"] = kernels
+        os.environ.update(values, **{ONE_THREAD_MARK: " ".join(added)})
         try:
-            yield
+            yield {name: os.environ[name] for name in THREAD_VARIABLES}
         finally:
             for name in (*added, ONE_THREAD_MARK):
                 os.environ.pop(name, None)

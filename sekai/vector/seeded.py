@@ -28,10 +28,12 @@ class SeededStreams:
         """Take in the seed of a reset, which has been checked; None, or a None in a list, goes on with a stream."""
         if seed is None:
             return
-        if isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim):
-            seed = list(seed)
+        if isinstance(seed, (list, tuple, np.ndarray)):
+            seed = np.asarray(seed, dtype=object).tolist()  # a copy; of an array without axes, its integer
         if not isinstance(seed, list) or None not in seed:
             self._resets.clear()
+        elif self._resets and isinstance(self._resets[-1], list):  # they are not to pile up if nobody asks
+            seed = [old if new is None else new for old, new in zip(self._resets.pop(), seed, strict=True)]
         self._resets.append(seed)
         if self._streams is not None:
             self.get()

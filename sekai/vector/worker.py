@@ -145,15 +145,18 @@ def _exit_with_parent() -> None:
 
 
 def _limit_threads(variables: Mapping[str, str]) -> None:
-    """Set the variables for libraries that will be loaded, and tell numba if it has been."""
+    """Set the variables for libraries that will be loaded, and tell Numba and the kernels if they have been."""
     os.environ.pop(ONE_THREAD_MARK, None)
+    os.environ.update(variables)
     numba: Any = sys.modules.get("numba")
-    for name, value in variables.items():
-        # Once loaded, numba refuses to work if its variable changes.
-        if numba is None or name != "NUMBA_NUM_THREADS":
-            os.environ[name] = value
     if numba is not None:
-        numba.set_num_threads(min(int(variables["NUMBA_NUM_THREADS"]), numba.config.NUMBA_NUM_THREADS))
+        most = numba.config.NUMBA_NUM_THREADS
+        numba.set_num_threads(min(int(variables["NUMBA_NUM_THREADS"]), most))
+        # Once its threads run, numba refuses to compile if the variable says another number than it did.
+        os.environ["NUMBA_NUM_THREADS"] = str(most)
+    kernels: Any = sys.modules.get("sekai.kernels.threads")
+    if kernels is not None:
+        kernels.set_num_threads(kernels.from_environment())
 
 
 class Worker:

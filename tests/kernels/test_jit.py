@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 
-import numba
 import numpy as np
 import pytest
 
@@ -16,6 +15,7 @@ from sekai.kernels import jit
 
 @jit
 def ratio(a, b):
+    """One number by another."""
     return a / b
 
 
@@ -24,15 +24,29 @@ def is_nan(x):
     return math.isnan(x)
 
 
-@jit(parallel=True)
-def double_rows(values, out):
-    for i in numba.prange(len(values)):
-        out[i] = 2.0 * values[i]
+@jit
+def add_up(values):
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@jit
+def ratios(numerators, denominators, out):
+    for i in range(len(out)):
+        out[i] = ratio(numerators[i], denominators[i])
 
 
 def test_a_kernel_computes_what_the_function_does():
     assert ratio(3.0, 4.0) == 0.75 == getattr(ratio, "py_func", ratio)(3.0, 4.0)
-    assert ratio.__name__ == "ratio"
+    assert (ratio.__name__, ratio.__doc__) == ("ratio", "One number by another.")
+
+
+def test_a_kernel_may_call_another():
+    out = np.zeros(3)
+    ratios(np.arange(3.0), np.full(3, 2.0), out)
+    assert out.tolist() == [0.0, 0.5, 1.0]
 
 
 def test_a_division_by_zero_is_numpys():
@@ -45,10 +59,17 @@ def test_nan_checks_work():
     assert is_nan(math.nan) and not is_nan(math.inf)
 
 
-def test_parallel_is_an_option():
-    values, out = np.arange(5.0), np.zeros(5)
-    double_rows(values, out)
-    assert out.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+def test_sums_keep_their_order():
+    values = np.random.default_rng(0).standard_normal(1000) * 10.0 ** (np.arange(1000) % 12)
+    total = 0.0
+    for value in values.tolist():
+        total += value
+    assert add_up(values) == total != math.fsum(values)
+
+
+def test_there_is_nothing_to_choose():
+    with pytest.raises(TypeError, match="parallel"):
+        jit(parallel=True)
 
 
 @pytest.mark.parametrize("switch", ["NUMBA_BOUNDSCHECK", "NUMBA_DISABLE_JIT"])

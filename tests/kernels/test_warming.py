@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numba
+from toy_market import WalkVec
 
 from sekai.kernels import get_num_threads, set_num_threads, warm_up
-from toy_market import WalkVec
 
 
 def test_it_builds_steps_and_closes(monkeypatch):

@@ -1,0 +1,116 @@
+"""An Env as a gymnasium Env."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from sekai.batching import layout
+from sekai.batching.infos import snapshot_info
+from sekai.compat.gymnasium.spaces import to_gymnasium_space
+from sekai.compat.gymnasium.specs import gymnasium_spec
+from sekai.env import Env
+
+
+class GymnasiumEnv(gymnasium.Env[Any, Any]):
+    """A sekai ``Env`` as a ``gymnasium.Env``; see ``to_gymnasium``.
+
+    Args:
+        env: The env, wrappers included.
+
+    Attributes:
+        sekai_env: The env.
+        render_mode: None: there is nothing to see.
+        spec: From which ``gymnasium.make`` builds the env anew, without wrappers put around it by hand; None for an
+            env that comes from no registry.
+
+    Raises:
+        TypeError: ``env`` is no ``Env``, or one of its spaces has no counterpart.
+    """
+
+    def __init__(self, env: Env[Any, Any]) -> None:
+        if not isinstance(env, Env):
+            raise TypeError(f"to_gymnasium: expected a sekai.Env (for a VecEnv: to_gymnasium_vector), got {env!r}")
+        self.sekai_env = env
+        self.observation_space = to_gymnasium_space(env.observation_space)
+        self.action_space = to_gymnasium_space(env.action_space)
+        self.metadata = {**env.metadata, "render_modes": []}
+        self.spec = None if env.spec is None else gymnasium_spec(env.spec, env.spec.kwargs)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Step the env.
+
+        Returns:
+            Observation, reward, terminated, truncated, info: copies, the observation in the dtypes of its space.
+        """
+        step = self.sekai_env.step(action)
+        observation = layout.copy_row(self.sekai_env.observation_space, step.observation)
+        info = snapshot_info(step.info)
+        return observation, float(step.reward), bool(step.terminated), bool(step.truncated), info
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Reset the env; the seed means what it does in sekai: the same seed, the same episode."""
+        reset = self.sekai_env.reset(seed=seed, options=options)
+        return layout.copy_row(self.sekai_env.observation_space, reset.observation), snapshot_info(reset.info)
+
+    def render(self) -> None:
+        """Nothing: there are no render modes."""
+
+    def close(self) -> None:
+        """Close the env."""
+        self.sekai_env.close()
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """The env's own generator, ``sekai_env.rng``."""
+        return self.sekai_env.rng
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        self.sekai_env.rng = value
+
+    @property
+    def np_random_seed(self) -> int:
+        """The seed of the last seeded reset; -1 before it, or if the generator was set."""
+        seed = self.sekai_env._rng_seed
+        return -1 if seed is None else seed
+
+    @property
+    def _np_random(self) -> np.random.Generator:  # type: ignore[override]
+        return self.sekai_env.rng  # gymnasium's check_env compares what is here
+
+    def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
+        """Change an attribute: of the env, where it is one of its own.
+
+        Returns:
+            Whether the attribute was there, or was made because of ``force``.
+        """
+        adapters = name in self.__dict__ or hasattr(type(self), name)
+        if adapters or not self.sekai_env.has_attr(name):
+            return super().set_wrapper_attr(name, value, force=force)
+        self.sekai_env.set_attr(name, value)
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        # Protocols (pickle, copy) look for private names, `sekai_env` itself being missing meanwhile.
+        if name == "sekai_env" or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.sekai_env.get_attr(name)
+
+
+def to_gymnasium(env: Env[Any, Any]) -> GymnasiumEnv:
+    """A sekai ``Env`` as a real ``gymnasium.Env``.
+
+    The numbers are the env's own: ``reset(seed=s)`` begins the same episode in both. Attributes and methods that
+    gymnasium's ``Env`` lacks are those of the env (``get_wrapper_attr`` finds them too), and ``np_random`` is its
+    ``rng``.
+
+    Args:
+        env: The env, wrappers included.
+
+    Raises:
+        TypeError: ``env`` is no ``Env``, or one of its spaces has no counterpart.
+    """
+    return GymnasiumEnv(env)

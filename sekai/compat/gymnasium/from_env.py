@@ -1,0 +1,112 @@
+"""A gymnasium Env as an Env."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from sekai.compat.gymnasium.spaces import conform, from_gymnasium_space
+from sekai.env import Env
+from sekai.results import ResetResult, StepResult
+from sekai.seeding import check_seed
+from sekai.types import OptionsType, SeedType
+
+
+class EnvFromGymnasium(Env[Any, Any]):
+    """A ``gymnasium.Env`` as a sekai ``Env``; see ``from_gymnasium``.
+
+    Args:
+        env: The gymnasium env, wrappers included.
+
+    Attributes:
+        gymnasium_env: The gymnasium env.
+
+    Raises:
+        TypeError: ``env`` is no ``gymnasium.Env``, or one of its spaces has no counterpart.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        if not isinstance(env, gymnasium.Env):
+            expected = "expected a gymnasium.Env (for a VectorEnv: from_gymnasium_vector)"
+            raise TypeError(f"from_gymnasium: {expected}, got {env!r}")
+        self.gymnasium_env = env
+        self.observation_space = from_gymnasium_space(env.observation_space)
+        self.action_space = from_gymnasium_space(env.action_space)
+        self.metadata = env.metadata
+
+    def step(self, action: Any) -> StepResult[Any]:
+        """Step the gymnasium env."""
+        env = self.gymnasium_env
+        observation, reward, terminated, truncated, info = env.step(conform(env.action_space, action))
+        return StepResult(observation, float(reward), bool(terminated), bool(truncated), info)
+
+    def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[Any]:
+        """Reset the gymnasium env, with the seed as it is; a generator becomes its ``np_random``."""
+        if isinstance(seed, np.random.Generator):
+            self._rng, seed = seed, None
+        elif seed is not None:
+            seed = check_seed(seed, "reset(seed=...)")
+        observation, info = self.gymnasium_env.reset(seed=seed, options=options)
+        return ResetResult(observation, info)
+
+    def close(self) -> None:
+        """Close the gymnasium env."""
+        self.gymnasium_env.close()
+
+    @property
+    def _rng(self) -> np.random.Generator:
+        return self.gymnasium_env.unwrapped.np_random
+
+    @_rng.setter
+    def _rng(self, generator: np.random.Generator) -> None:
+        self.gymnasium_env.unwrapped.np_random = generator
+
+    @property
+    def _rng_seed(self) -> int | None:  # type: ignore[override]
+        return self.gymnasium_env.unwrapped.np_random_seed
+
+    def _set_rng(self, seed: SeedType) -> int | None:
+        if isinstance(seed, np.random.Generator):
+            self._rng = seed
+        elif seed is not None:
+            raise TypeError("rng: the random stream of a gymnasium env is seeded by reset(seed=...) alone")
+        return self._rng_seed
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Change an attribute, in the outermost layer of the gymnasium env that has it.
+
+        Raises:
+            AttributeError: No layer has it.
+        """
+        if self.gymnasium_env.has_wrapper_attr(name):
+            self.gymnasium_env.set_wrapper_attr(name, value)
+        else:
+            super().set_attr(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        # Protocols (pickle, copy) look for private names, `gymnasium_env` itself being missing meanwhile.
+        if name == "gymnasium_env" or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.gymnasium_env.get_wrapper_attr(name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.gymnasium_env}>"
+
+
+def from_gymnasium(env: gymnasium.Env[Any, Any]) -> EnvFromGymnasium:
+    """A ``gymnasium.Env`` as a sekai ``Env``, for ``SyncVecEnv``, ``ProcVecEnv`` and every wrapper.
+
+    The numbers are the gymnasium env's own: ``reset(seed=s)`` begins the same episode in both. An integer seed of a
+    ``VecEnv`` gives its sub-envs seeds of 64 bits; an env that takes no more than 32 wants a list of seeds instead.
+    Attributes and methods that sekai's ``Env`` lacks are those of the gymnasium env, ``render()`` among them, and
+    ``rng`` is its ``np_random``.
+
+    Args:
+        env: The gymnasium env, wrappers included.
+
+    Raises:
+        TypeError: ``env`` is no ``gymnasium.Env``, or one of its spaces has no counterpart.
+    """
+    return EnvFromGymnasium(env)
