@@ -39,7 +39,7 @@ def added() -> set[str]:
 
 @pytest.mark.parametrize(
     "name",
-    "numba llvmlite pandas cloudpickle tqdm sims sekai.kernels sekai.cli "
+    "numba llvmlite pandas cloudpickle tqdm gymnasium matplotlib torch sims sekai.kernels sekai.cli "
     "asyncio multiprocessing logging json importlib.metadata".split(),
 )
 def test_import_sekai_does_not_load(added, name):

@@ -42,9 +42,9 @@ NEVER = {
     "sekai": ("sims", "pandas", "tests"),
     "sekai.env": ("sekai.wrappers", "sekai.vector", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
     "sekai.wrappers": ("sekai.vector", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
-    "sekai.vector": ("sekai.wrappers", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
-    "sekai.rollouts": ("sekai.env", "sekai.wrappers", "sekai.registry", "sekai.testing", "sekai.cli"),
-    "sekai.registry": ("sekai.rollouts", "sekai.testing", "sekai.cli"),
+    "sekai.vector": ("sekai.plots", "sekai.wrappers", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
+    "sekai.rollouts": ("sekai.plots", "sekai.env", "sekai.wrappers", "sekai.registry", "sekai.testing", "sekai.cli"),
+    "sekai.registry": ("sekai.plots", "sekai.rollouts", "sekai.testing", "sekai.cli"),
     "sekai.compat": ("sekai.cli", "sekai.testing"),
     "sims": ("sekai.cli", "sekai.testing", "tests"),
 }

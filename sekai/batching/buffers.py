@@ -51,7 +51,8 @@ class Buffers:
         """
         dtype = np.dtype(dtype)
         if dtype.hasobject:  # which nobody would count references to
-            return np.empty(shape, dtype)
+            objects: NDArray[Any] = np.empty(shape, dtype)
+            return objects
         size = math.prod(shape) * dtype.itemsize
         kept = self._kept.get(size)
         if kept is None:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.cli.common import (
     CommandError,
-    Policy,
-    PolicyFactory,
     add_settings,
     check_settings,
     emit,
@@ -20,16 +18,17 @@ from sekai.cli.common import (
     mistakes_of_the_user,
     nonnegative_int,
     parse_settings,
-    policies_of,
     positive_int,
     to_json,
 )
+from sekai.cli.plot import check_target, draw_run
+from sekai.cli.policies import RANDOM, choose_policy
 from sekai.cli.rollout import roll_out
 from sekai.cores import usable_cores
 from sekai.progress import progress_bar
 from sekai.registry import default_registry
 from sekai.registry.build import MODES, build_vec_env, choose_mode, entry_point_of
-from sekai.seeding import make_seed_sequence
+from sekai.seeding import np_random
 
 if TYPE_CHECKING:
     from sekai.vector import VecEnv
@@ -38,28 +37,36 @@ _DEFAULT_NUM_ENVS = 1024
 _DEFAULT_STEPS = 1000
 
 _DESCRIPTION = """\
-Step many copies of an environment together with a policy, and print what came of it: how many
-episodes ended, mean and standard deviation of their returns, their length, how they ended, and
-the speed.
+Step many copies of an environment together with a policy, and print what came
+of it: how many episodes ended, mean and standard deviation of their returns,
+their length, how they ended, and the speed.
 """
 
 _EPILOG = """\
 examples:
   sekai run Trading-v0
   sekai run Trading-v0 --policy momentum --episodes 5000 --seed 7
-  sekai run Trading-v0 --policy buy-and-hold --set lookback=8 --set transaction_cost=5e-4
+  sekai run Trading-v0 --set lookback=8 --set transaction_cost=5e-4
   sekai run Trading-v0 --num-envs 64 --mode sync --steps 200
   sekai run Trading-v0 --num-envs 64 --mode proc --workers 2 --steps 200
   sekai run Trading-v0 --set prices=closes.csv --json
+  sekai run MarketMaking-v0 --policy glft --plot glft.png
 
-The statistics hold every episode that ended; one that is still going on at the end is left out.
-Where lengths differ, the first episodes to end (--episodes) are the short ones: prefer --steps
-with many steps for a mean over all of them.
+The statistics hold every episode that ended; one that is still going on at the
+end is left out. Where lengths differ, the first episodes to end (--episodes)
+are the short ones: prefer --steps with many steps for a mean over all of them.
 
-Speed is steps of single copies per second of step() alone, without the policy. The first step,
-which may compile the kernels, is left out of it.
+Speed is steps of single copies per second of step() alone, without the policy.
+The first step, which may compile the kernels, is left out of it. `sekai bench`
+measures it with more care.
 
-Ctrl-C ends the run and prints what was measured so far.
+A picture is drawn as the environment draws a rollout, if it offers that: price,
+inventory and wealth of one episode, the returns of all. Without, it shows
+returns and mean reward over time. It shows the run itself, or, if that is too
+long to keep every step of, fewer copies. It takes matplotlib:
+pip install 'sekai[plot]'.
+
+Ctrl-C ends the run and prints what was measured so far; no picture is drawn.
 """
 
 
@@ -95,11 +102,16 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument(
         "--policy",
-        default="random",
+        default=RANDOM,
         metavar="NAME",
         help="'random', or one that the environment offers (see sekai info ENV_ID; default: %(default)s)",
     )
-    parser.add_argument("--seed", type=nonnegative_int, metavar="S", help="makes the run repeatable (default: none)")
+    parser.add_argument(
+        "--seed",
+        type=nonnegative_int,
+        metavar="S",
+        help="makes the run repeatable (default: none, or with --plot one drawn at random)",
+    )
     add_settings(parser)
     parser.add_argument(
         "--mode", choices=MODES, help="how the copies are run (default: native where there is one, else sync)"
@@ -110,6 +122,9 @@ def add_parser(verbs: Any) -> None:
         metavar="N",
         help="worker processes of --mode proc (default: one for each core that this process may use)",
     )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="also draw the run; the ending says as what (out.png, out.pdf, out.svg)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.set_defaults(verb=run_env)
 
@@ -118,6 +133,11 @@ def run_env(args: argparse.Namespace) -> int:
     """Run the environment and print the statistics."""
     settings = parse_settings(args.settings)
     steps = _DEFAULT_STEPS if args.steps is None and args.episodes is None else args.steps
+    seed = args.seed
+    if args.plot is not None:
+        check_target(args.plot)
+        if seed is None:  # the picture is drawn from the same
+            seed = int(np_random()[0].integers(2**32))
     with mistakes_of_the_user():
         spec = default_registry.spec(args.env_id)
         mode = choose_mode(spec, args.mode)
@@ -125,24 +145,29 @@ def run_env(args: argparse.Namespace) -> int:
             raise CommandError(f"--workers: expected --mode proc beside it, got {mode}")
         vector_kwargs = {"num_workers": args.workers or usable_cores()} if mode == "proc" else None
         check_settings(spec, entry_point_of(spec, mode), settings)
-        vec = build_vec_env(spec, args.num_envs, mode, vector_kwargs, (), settings)
+
+        def build(num_envs: int) -> VecEnv[Any, Any]:
+            return build_vec_env(spec, num_envs, mode, vector_kwargs, (), settings)
+
+        vec = build(args.num_envs)
+    build_policy = partial(choose_policy, name=args.policy, seed=seed)
     try:
         if not vec.autoreset:
             raise CommandError(f"{spec.id} is registered with autoreset off, so its episodes would not go on")
-        policy = _choose_policy(vec, args.policy, args.seed)
+        policy = build_policy(vec)
         if "autoreset_options" in settings:
             with mistakes_of_the_user():  # else they would be met at the end of the first episode
                 vec.reset(options=settings["autoreset_options"])
         total, unit = (steps, "step") if args.episodes is None else (args.episodes, "episode")
         with progress_bar(total, unit) as progress:
-            run = roll_out(vec, policy, seed=args.seed, steps=steps, episodes=args.episodes, progress=progress)
+            run = roll_out(vec, policy, seed=seed, steps=steps, episodes=args.episodes, progress=progress)
     finally:
         vec.close()
     report = {
         "env": spec.id,
         "mode": mode,
         "policy": args.policy,
-        "seed": args.seed,
+        "seed": seed,
         "settings": settings,
         "num_envs": args.num_envs,
         "steps": run.steps,
@@ -153,24 +178,12 @@ def run_env(args: argparse.Namespace) -> int:
         "interrupted": run.interrupted,
     }
     emit(to_json(report) if args.json else format_table(_as_rows(report)))
-    return 130 if run.interrupted else 0
-
-
-def _choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
-    """The policy of this name, built for the environment."""
-    offered: dict[str, PolicyFactory] = {**policies_of(vec), "random": partial(_random_policy, seed=seed)}
-    if name not in offered:
-        raise CommandError(f"--policy: expected one of {', '.join(sorted(offered))}, got {name!r}")
-    with mistakes_of_the_user():
-        return offered[name](vec)
-
-
-def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
-    space = vec.batch_action_space
-    if seed is not None:
-        # Not the seed itself: actions must not follow the numbers the environment draws.
-        space.seed(make_seed_sequence(seed, 1)[0])
-    return lambda observations: space.sample()
+    if run.interrupted:
+        return 130
+    if args.plot is not None:
+        title = f"{spec.id}, policy {args.policy}, seed {seed}"
+        draw_run(args.plot, build, build_policy, num_envs=args.num_envs, steps=run.steps, seed=seed, title=title)
+    return 0
 
 
 def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:

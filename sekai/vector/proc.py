@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, InfoDict, ObsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.block import AVAILABLE, Block, SharedFile
-from sekai.vector.crew import THREAD_VARIABLES, Crew, worker_error
+from sekai.vector.crew import Crew, worker_error
 from sekai.vector.guard import CallGuard
 from sekai.vector.row import EnvFn, check_env_fns, check_same_space, list_infos
 from sekai.vector.worker import CALL, GET_ATTR, HAS_ATTR, OPEN, OWN, RESET, SET_ATTR, STEP, Description, Plan
@@ -132,7 +131,6 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         fewest, more = divmod(self.num_envs, num_workers)
         plans, start = [], 0
         spare = usable_cores() - 1  # beside the parent's
-        variables = {name: os.environ.get(name, "1") for name in THREAD_VARIABLES}
         for worker in range(num_workers):
             stop = start + fewest + (worker < more)
             pickled = cloudpickle.dumps(env_fns[start:stop])
@@ -144,7 +142,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
                     start,
                     self.num_envs,
                     worker < spare,
-                    variables,
+                    {},  # the crew knows what the environment says when it starts them
                     file,
                 )
             )

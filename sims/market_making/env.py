@@ -31,6 +31,7 @@ from sims.market_making.kernels import (
 )
 from sims.market_making.params import PER_ENV, MarketMakingParams
 from sims.parameters import Parameter, Randomized, check_parameter
+from sims.plots import plot_market_making
 
 #: An own draw of a parameter: one number for all sub-envs, or one each.
 _Values = float | NDArray[np.float64]
@@ -117,6 +118,8 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
 
     #: Builders of the policies offered by name; each takes a VecEnv of this market.
     policies: ClassVar[dict[str, Callable[..., Callable[[Any], NDArray[Any]]]]] = baselines.POLICIES
+    #: How ``sekai run --plot`` draws a rollout.
+    plot_rollout = staticmethod(plot_market_making)
 
     def __init__(
         self,

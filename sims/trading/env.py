@@ -15,6 +15,7 @@ from sekai.types import InfoArrays
 from sekai.vector import NativeVecEnv, shared
 from sekai.vector.compiled_step import CompiledStep
 from sims.data import NAMES, PriceHistory, as_history, load
+from sims.plots import plot_trading
 from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
 from sims.trading.kernels import (
     START_WEALTH,
@@ -96,6 +97,8 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         "always-flat": AlwaysFlat.for_env,
         "momentum": Momentum.for_env,
     }
+    #: How ``sekai run --plot`` draws a rollout.
+    plot_rollout = staticmethod(plot_trading)
 
     def __init__(
         self,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
 from backends import assert_same
 from toys import BOX1
 
 from sekai import Discrete, NativeVecEnv
-from sekai.kernels import jit
+from sekai.kernels import get_num_threads, jit_batch, set_num_threads
 
 
-@jit(parallel=True)
+@jit_batch(block=2, parallel_from=1)
 def jump(x, noise):
-    for i in numba.prange(len(x)):
+    for i in range(len(x)):
         x[i] = 0.5 * x[i] + noise[i]
 
 
@@ -39,15 +38,15 @@ class Jump(NativeVecEnv):
 
 @pytest.fixture
 def with_threads():
-    """Run a call with a number of numba threads; fewer where the machine has not that many."""
-    before = numba.get_num_threads()
+    """Run a call with a number of threads; fewer where the machine has not that many."""
+    before = get_num_threads()
 
     def run(n, call, *args, **kwargs):
-        numba.set_num_threads(min(n, numba.config.NUMBA_NUM_THREADS))
+        set_num_threads(n)
         try:
             return call(*args, **kwargs)
         finally:
-            numba.set_num_threads(before)
+            set_num_threads(before)
 
     return run
 

@@ -1,0 +1,94 @@
+"""``sekai run --plot FILE``: a picture of the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from sekai.batching.info_list import InfoList
+from sekai.batching.infos import FINAL_INFO, FINAL_OBSERVATION, RESET_INFO
+from sekai.cli.common import CommandError, Policy, mistakes_of_the_user
+from sekai.errors import SekaiError
+from sekai.plots import plot_rollout
+from sekai.plots.canvas import new_figure
+from sekai.rollouts import Rollout, rollout
+
+if TYPE_CHECKING:
+    from sekai.vector import VecEnv
+
+#: Steps of single copies that a picture is made of: more would show no more, and take memory.
+MOST_STEPS = 2**20
+
+_DPI = 150
+
+
+def check_target(path: str) -> None:
+    """Refuse, before anything is run, a file that cannot be drawn to.
+
+    Raises:
+        CommandError: matplotlib is not installed, the ending of the name is no picture's, or there is no such folder.
+    """
+    with mistakes_of_the_user():
+        endings = sorted(new_figure(1.0, 1.0).canvas.get_supported_filetypes())
+    if os.path.splitext(path)[1].removeprefix(".").lower() not in endings:
+        raise CommandError(f"--plot: expected a file that ends in .{', .'.join(endings)}, got {path!r}")
+    folder = os.path.dirname(path) or os.curdir
+    if not os.path.isdir(folder):
+        raise CommandError(f"--plot: expected a file in a folder that exists, got {path!r}")
+
+
+def draw_run(
+    path: str,
+    build: Callable[[int], VecEnv[Any, Any]],
+    choose_policy: Callable[[VecEnv[Any, Any]], Policy],
+    *,
+    num_envs: int,
+    steps: int,
+    seed: int,
+    title: str,
+) -> None:
+    """Roll a run out again from its seed, keep every step, and draw that.
+
+    It is the run itself, or, where that has more than ``MOST_STEPS`` steps of single copies, one with fewer copies.
+
+    Args:
+        path: The file to write; its ending says what kind it is.
+        build: Builds so many copies.
+        choose_policy: Builds the policy for them.
+        num_envs: Copies in the run.
+        steps: Steps of each copy in the run.
+        seed: Of the first reset.
+        title: Of the picture; how much it shows is added.
+
+    Raises:
+        CommandError: The file cannot be written.
+    """
+    steps = min(steps, MOST_STEPS)
+    copies = min(num_envs, MOST_STEPS // steps)
+    with build(copies) as vec:
+        plot = _plot_of(vec)
+        # A policy may remember what it did, so that each rollout gets one of its own.
+        keys = _info_keys(vec, choose_policy(vec), seed)
+        record = rollout(vec, choose_policy(vec), steps, seed=seed, infos=keys)
+    figure = plot(record)
+    figure.suptitle(f"{title}, {steps:,} steps of {copies:,} {'copy' if copies == 1 else 'copies'}", fontsize=11)
+    with mistakes_of_the_user():
+        figure.savefig(path, dpi=_DPI)
+
+
+def _plot_of(vec: VecEnv[Any, Any]) -> Callable[[Rollout], Any]:
+    """How the market draws a rollout, or, where it does not say, how any is drawn."""
+    try:
+        offered = vec.get_attr("plot_rollout")[0]
+    except (AttributeError, SekaiError):  # through worker processes it is a VecEnvWorkerError
+        return plot_rollout
+    return offered if callable(offered) else plot_rollout
+
+
+def _info_keys(vec: VecEnv[Any, Any], policy: Policy, seed: int) -> list[str]:
+    """The keys of what the first step tells, without what autoreset adds."""
+    infos = vec.step(policy(vec.reset(seed=seed).observations)).infos
+    keys = infos.columns if isinstance(infos, InfoList) else dict.fromkeys(chain.from_iterable(infos))
+    return [key for key in keys if key not in (FINAL_OBSERVATION, FINAL_INFO, RESET_INFO)]

@@ -1,0 +1,205 @@
+"""Training with TorchRL: any VecEnv as one of its batched environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching import layout
+from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Space, Tuple
+from sekai.vector import VecEnv
+
+try:
+    import torch
+    from tensordict import TensorDict, TensorDictBase
+    from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, TensorSpec, Unbounded
+    from torchrl.envs import EnvBase
+except ModuleNotFoundError as error:
+    if error.name not in ("torch", "torchrl", "tensordict"):  # they are there, what they need themselves is not
+        raise
+    raise ImportError('sekai.compat.torchrl needs TorchRL: pip install "sekai[torchrl]"') from error
+
+from sekai.compat.torch import ended_observations, to_arrays, to_tensors
+
+
+class SekaiTorchRLEnv(EnvBase):
+    """A TorchRL environment of batch size ``(num_envs,)`` over any VecEnv with autoreset, native ones included.
+
+    Entries are "observation", "action", "reward" (float32), "done", "terminated" and "truncated"; an observation or
+    action of a ``Dict`` is a TensorDict below its name, one of a ``Tuple`` a TensorDict with the keys "0", "1", ...,
+    and one of a ``MaskedBox`` a TensorDict of "values" and "mask".
+
+    A VecEnv begins the next episode of a sub-env in the step that ends one; TorchRL asks for it afterwards, by a reset
+    of the sub-envs that are done. So the step leads to the terminal observation, and that reset to the observation
+    which the VecEnv gave then: rollouts and collectors see the episodes that the VecEnv makes, number for number. A
+    ``reset()`` without a mask resets the VecEnv as a whole. A sub-env stepped on without the reset it was due goes on
+    in its new episode.
+
+    ``set_seed(s)`` makes the next such reset one with ``vec.reset(seed=s)``; ``reset(options=...)`` hands options on.
+
+    Args:
+        vec: The VecEnv; its observations and actions have to be of fixed shapes, which ``Sequence`` has not.
+        device: Where the tensors are to be; None for the CPU.
+
+    Attributes:
+        vec: The VecEnv.
+
+    Raises:
+        TypeError: ``vec`` is no VecEnv, or its observations or actions have no fixed shapes.
+        ValueError: It does not reset sub-envs whose episode has ended.
+        RuntimeError: (of a reset) Some sub-envs are to be reset whose episode has not ended, and others not, as by a
+            ``StepCounter(max_steps=...)``: give the VecEnv the time limit.
+    """
+
+    def __init__(self, vec: VecEnv[Any, Any], device: torch.device | str | None = None) -> None:
+        if not isinstance(vec, VecEnv):
+            raise TypeError(f"SekaiTorchRLEnv(vec): expected a sekai VecEnv, got {type(vec).__name__}")
+        if not vec.autoreset:
+            raise ValueError("SekaiTorchRLEnv(vec): expected a VecEnv with autoreset, got one with autoreset=False")
+        super().__init__(device="cpu" if device is None else device, batch_size=(vec.num_envs,))
+        self.vec = vec
+        self._next_seed: int | None = None
+        self._ended: NDArray[np.bool_] = np.zeros(vec.num_envs, dtype=np.bool_)
+        self._observations: Any = None  # those of the episodes that go on, or have just begun
+        n, column = vec.num_envs, (vec.num_envs, 1)
+        self.observation_spec = Composite(observation=to_spec(vec.observation_space, n), shape=(n,))
+        self.action_spec = Composite(action=to_spec(vec.action_space, n), shape=(n,))
+        self.reward_spec = Unbounded(column, dtype=torch.float32)
+        flags = {name: Binary(shape=column, dtype=torch.bool) for name in ("done", "terminated", "truncated")}
+        self.done_spec = Composite(**flags, shape=(n,))
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        space = self.vec.observation_space
+        result = self.vec.step(_from_entry(self.vec.action_space, tensordict.get("action")))
+        rows, final_observations = ended_observations(space, result)
+        following = self._observations = result.observations
+        if rows.size:
+            following = layout.copy_batch(following)
+            layout.put(following, rows, final_observations)
+        self._ended = np.zeros(self.num_envs, dtype=np.bool_)
+        self._ended[rows] = True
+        return self._entries(
+            following,
+            done=result.dones,
+            terminated=result.terminated,
+            truncated=result.truncated,
+            reward=result.rewards.astype(np.float32),
+        )
+
+    def _reset(self, tensordict: TensorDictBase | None = None, *, options: Any = None) -> TensorDictBase:
+        asked = None if tensordict is None else tensordict.get("_reset", None)
+        if asked is not None and self._has_begun(to_arrays(asked).reshape(-1)):
+            observations = self._observations  # of which TorchRL takes the rows that it asked for
+        else:
+            observations = self._observations = self.vec.reset(seed=self._next_seed, options=options).observations
+            self._next_seed = None
+            self._ended[:] = False
+        going_on = np.zeros(self.num_envs, dtype=np.bool_)
+        return self._entries(observations, done=going_on, terminated=going_on.copy(), truncated=going_on.copy())
+
+    def _has_begun(self, asked: NDArray[np.bool_]) -> bool:
+        """Whether the sub-envs that are to be reset have begun an episode with the last step; False to reset all."""
+        late = asked & ~self._ended
+        if not late.any():
+            self._ended &= ~asked
+            return True
+        if asked.all():
+            return False
+        raise RuntimeError(
+            f"SekaiTorchRLEnv.reset(): expected a mask of sub-envs whose episode has ended, or of all, got sub-env "
+            f"{int(late.argmax())} in mid-episode; a time limit has to be the VecEnv's own (max_episode_steps=...)"
+        )
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._next_seed = seed
+
+    def _entries(self, observations: Any, **columns: NDArray[Any]) -> TensorDict:
+        entries = {name: to_tensors(column[:, np.newaxis], self.device) for name, column in columns.items()}
+        entries["observation"] = _to_entry(to_tensors(observations, self.device), self.num_envs)
+        return TensorDict(entries, batch_size=self.batch_size, device=self.device)
+
+    @property
+    def num_envs(self) -> int:
+        """The number N of sub-envs."""
+        return self.vec.num_envs
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close the VecEnv."""
+        super().close(raise_if_closed=raise_if_closed)
+        self.vec.close()
+
+
+def to_spec(space: Space[Any], num_envs: int) -> TensorSpec:
+    """The TorchRL spec of a batch of elements of a space.
+
+    Args:
+        space: The space of one element, of a fixed layout.
+        num_envs: The length of the leading axis.
+
+    Returns:
+        ``Bounded``, or ``Unbounded`` where no bound is finite, for a Box; ``Categorical`` for a Discrete,
+        ``MultiCategorical`` for a MultiDiscrete of one axis and ``Binary`` for a MultiBinary; ``Bounded`` integers
+        where those do not start at 0, or have more axes; a ``Composite`` for a Dict, a Tuple and a MaskedBox. Random
+        elements of a spec are elements of the space too, save those of a Box of which a single side is bounded, and of
+        a MaskedBox: draw such from ``vec.batch_action_space``.
+
+    Raises:
+        TypeError: Elements of the space have no fixed layout.
+    """
+    shape = (num_envs, *(space.shape or ()))
+    if isinstance(space, Discrete) and space.start == 0:
+        return Categorical(space.n, shape=shape)
+    if isinstance(space, Discrete):
+        return _bounded(np.int64(space.start), np.int64(space.start + space.n - 1), shape)
+    if isinstance(space, MultiDiscrete):
+        dtype = _torch_dtype(space.dtype)
+        if space.nvec.ndim == 1 and space.nvec.size and not space.start.any():
+            return MultiCategorical(space.nvec.tolist(), shape=shape, dtype=dtype, remove_singleton=False)
+        return _bounded(space.bounds.low, space.bounds.high, shape)
+    if isinstance(space, MultiBinary):
+        return Binary(shape=shape, dtype=torch.int8)
+    if isinstance(space, Box):
+        if not (space.bounded_below.any() or space.bounded_above.any()):
+            return Unbounded(shape, dtype=_torch_dtype(space.dtype))
+        return _bounded(space.low, space.high, shape)
+    if isinstance(space, MaskedBox):  # empty slots hold what may lie out of bounds
+        values = Unbounded((num_envs, *space.values_shape), dtype=_torch_dtype(space.dtype))
+        mask = Binary(shape=(num_envs, *space.mask_shape), dtype=torch.int8)
+        return Composite(values=values, mask=mask, shape=(num_envs,))
+    if isinstance(space, Dict):
+        return Composite({key: to_spec(part, num_envs) for key, part in space.items()}, shape=(num_envs,))
+    if isinstance(space, Tuple):
+        parts = {str(position): to_spec(part, num_envs) for position, part in enumerate(space)}
+        return Composite(parts, shape=(num_envs,))
+    raise TypeError(f"to_spec(space): expected a space of fixed shapes, got {space!r}")
+
+
+def _bounded(low: Any, high: Any, shape: tuple[int, ...]) -> Bounded:
+    bounds = {name: to_tensors(np.broadcast_to(bound, shape)) for name, bound in (("low", low), ("high", high))}
+    return Bounded(**bounds, shape=shape, dtype=bounds["low"].dtype)
+
+
+def _torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
+    return torch.from_numpy(np.empty(0, dtype)).dtype
+
+
+def _to_entry(batch: Any, num_envs: int) -> Any:
+    """A batch of tensors as an entry of a TensorDict; a tuple is a TensorDict by position."""
+    if isinstance(batch, tuple):
+        batch = {str(position): part for position, part in enumerate(batch)}
+    if isinstance(batch, dict):
+        return TensorDict({key: _to_entry(part, num_envs) for key, part in batch.items()}, batch_size=(num_envs,))
+    return batch
+
+
+def _from_entry(space: Space[Any], entry: Any) -> Any:
+    """An entry of a TensorDict as a batch of arrays, nested like the space."""
+    if isinstance(space, Tuple):
+        return tuple(_from_entry(part, entry.get(str(position))) for position, part in enumerate(space))
+    if isinstance(space, Dict):
+        return {key: _from_entry(part, entry.get(key)) for key, part in space.items()}
+    if isinstance(space, MaskedBox):
+        return {key: to_arrays(entry.get(key)) for key in ("values", "mask")}
+    return to_arrays(entry)

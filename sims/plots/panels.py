@@ -1,0 +1,140 @@
+"""What can be drawn of one episode, each on axes of a figure; time runs in steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.plots.canvas import BLUE, DARK, GREY, ORANGE, PURPLE, SMALL, VERMILLION, dress, whole_numbers
+from sims.metrics import drawdown, max_drawdown, max_drawdown_length
+from sims.plots.episodes import Episode
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Bought and sold differ in colour, in shape and in where they point.
+_BOUGHT: dict[str, Any] = {"marker": "^", "color": BLUE, "label": "bought"}
+_SOLD: dict[str, Any] = {"marker": "v", "color": VERMILLION, "label": "sold"}
+_MARKER_AREA = 26.0  # points squared, of an episode short enough to see each by itself
+_SHORT = 300
+
+
+def draw_quotes(axes: Axes, episode: Episode, price: str, start: float | None) -> None:
+    """The mid, the quotes about it and where they filled.
+
+    Quotes are made at a time and stand until the next, so that all lines are stairs; a fill lies in the middle of its
+    step, at the price it was made at.
+    """
+    times, mid = episode.path(price, start)
+    first = episode.length + 1 - len(times)  # the first step before which the mid is known
+    distances = episode.actions((2,))[first:]
+    quoted, about = times[:-1], mid[:-1]
+    bid, ask = about - distances[:, 0], about + distances[:, 1]
+    dress(axes, "Price, quotes and fills", y="price")
+    axes.step(quoted, ask, where="post", color=VERMILLION, linewidth=0.7, alpha=0.8, label="ask")
+    axes.step(times, mid, where="post", color=DARK, linewidth=1.2, label="mid")
+    axes.step(quoted, bid, where="post", color=BLUE, linewidth=0.7, alpha=0.8, label="bid")
+    for side, told, look in ((bid, "bid_filled", _BOUGHT), (ask, "ask_filled", _SOLD)):
+        filled = episode.told(told)[first:].astype(bool)
+        area = _MARKER_AREA * min(1.0, (_SHORT / episode.length) ** 0.5)
+        axes.scatter(quoted[filled] + 0.5, side[filled], s=area, zorder=3, linewidths=0, **look)
+    _legend_above(axes)
+
+
+def draw_trades(axes: Axes, episode: Episode, price: str, bought: NDArray[np.float64]) -> None:
+    """The price and what was traded in each step, at the price after it.
+
+    Args:
+        axes: To draw on.
+        episode: The episode.
+        price: The info that is the price.
+        bought: float64 (L,), what each step bought, a fraction of the wealth, negative for what it sold; the area of a
+            marker is in proportion to it, up to all of the wealth.
+    """
+    times, values = episode.path(price, None)
+    dress(axes, "Price and trades", y="price")
+    axes.plot(times, values, color=DARK, linewidth=1.2, label="price")
+    for size, look in ((bought, _BOUGHT), (-bought, _SOLD)):
+        traded = size > 0.0
+        area = 2.0 * _MARKER_AREA * np.minimum(size[traded], 1.0)
+        axes.scatter(times[traded], values[traded], s=area, zorder=3, linewidths=0, **look)
+    _legend_above(axes)
+
+
+def draw_inventory(axes: Axes, episode: Episode, inventory: str, start: float | None) -> None:
+    """What is held, stairs about zero: units, or the weight of a "position"."""
+    times, held = episode.path(inventory, start)
+    weight = inventory == "position"
+    dress(axes, "Position" if weight else "Inventory", y="share of wealth" if weight else "units")
+    axes.axhline(0.0, color=GREY, linewidth=0.8)
+    axes.fill_between(times, held, step="post", color=PURPLE, alpha=0.25, linewidth=0)
+    axes.step(times, held, where="post", color=PURPLE, linewidth=1.2)
+    if not weight:
+        whole_numbers(axes.yaxis)
+
+
+def draw_wealth(
+    above: Axes,
+    below: Axes,
+    episode: Episode,
+    wealth: str,
+    start: float | None,
+    relative: bool,
+    benchmark: str | None = None,
+) -> None:
+    """Wealth and its peak, and how far it is below that.
+
+    Args:
+        above: Axes for the wealth.
+        below: Axes for the drawdown.
+        episode: The episode.
+        wealth: The info that is the wealth.
+        start: The wealth at the start of the episode.
+        relative: Whether the drawdown is a fraction of the peak.
+        benchmark: The info that is a price: what would have come of holding the asset from the first time shown on.
+    """
+    times, values = episode.path(wealth, start)
+    peak, lost = np.maximum.accumulate(values), drawdown(values, relative=relative)
+    dress(above, "Wealth", y="wealth" if relative else "profit and loss")
+    above.fill_between(times, values, peak, color=ORANGE, alpha=0.3, linewidth=0)
+    above.plot(times, peak, color=ORANGE, linewidth=0.9, linestyle="--", label="peak")
+    if benchmark is not None:
+        price_times, price = episode.path(benchmark, None)
+        held = values[-len(price)] * price / price[0]
+        above.plot(price_times, held, color=GREY, linewidth=1.0, linestyle=":", label="asset, held")
+    above.plot(times, values, color=DARK, linewidth=1.3, label="wealth")
+    _legend_above(above)
+    depth, length = max_drawdown(values, relative=relative), max_drawdown_length(values)
+    deepest = f"{depth:.1%}" if relative else f"{depth:.4g}"
+    dress(below, f"Drawdown: {deepest} at the deepest, {length:,.0f} steps at the longest", y="below peak")
+    below.fill_between(times, -lost, color=ORANGE, alpha=0.4, linewidth=0)
+    below.plot(times, -lost, color=ORANGE, linewidth=1.0)
+    below.set_ylim(top=0.0)
+    if relative:
+        from matplotlib.ticker import PercentFormatter
+
+        below.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+def share_time(episode: Episode, *panels: Axes) -> None:
+    """Let panels above each other share the time, and label it at the lowest."""
+    for axes in panels:
+        axes.set_xlim(0.0, episode.length)
+        whole_numbers(axes.xaxis)
+        axes.tick_params(labelbottom=axes is panels[-1])
+    panels[-1].set_xlabel(f"step of {episode}", fontsize=SMALL + 1)
+
+
+def _legend_above(axes: Axes) -> None:
+    axes.legend(
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=5,
+        fontsize=SMALL,
+        frameon=False,
+        borderaxespad=0.1,
+        columnspacing=1.2,
+        handlelength=1.6,
+    )

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from spaces_catalogue import CATALOGUE
+from tensordict import TensorDict
+from torchrl.data import Binary, Bounded, Categorical, MultiCategorical, Unbounded
+from torchrl.envs import EnvBase, RewardSum, StepCounter, TransformedEnv
+from torchrl.envs.utils import check_env_specs
+from toys import BOX1, INF, Draws, NCount, T, Toy, fns
+from vector.backends import assert_same, everywhere, make, scripted
+from without_library import error_of_import
+
+import sekai
+from sekai import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, SyncVecEnv, Tuple
+from sekai.batching import layout
+from sekai.compat.torchrl import SekaiTorchRLEnv, to_spec
+
+FIXED = {name: space for name, space in CATALOGUE.items() if layout.has_fixed_layout(space)}
+FLAGS = "done", "terminated", "truncated"
+
+
+def column(tensor):
+    return tensor.squeeze(-1).tolist()
+
+
+# -- the specs ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["MarketMaking-v0", "Trading-v0"])
+def test_torchrl_s_own_check_passes(name):
+    env = SekaiTorchRLEnv(sekai.make_vec(name, 4, max_episode_steps=2))
+    assert isinstance(env, EnvBase) and env.batch_size == (4,)
+    check_env_specs(env, seed=0)
+
+
+@everywhere
+def test_torchrl_s_own_check_passes_on_every_backend(backend):
+    with scripted(backend, T(2), T(3)) as vec:
+        check_env_specs(SekaiTorchRLEnv(vec))
+
+
+NESTED = Dict(a=BOX1, b=Tuple((Discrete(3), MultiBinary(2))), c=MaskedBox(0.0, 1.0, (), max_size=2))
+
+
+@pytest.mark.parametrize(
+    "action",
+    [Discrete(3), Discrete(3, start=-1), Box(-1.0, 1.0, (2,)), MultiDiscrete([2, 3]), MultiBinary(2)]
+    + [Dict(side=Discrete(2), legs=Tuple((Box(0.0, 1.0, ()), MultiDiscrete([[2], [3]]))))],
+    ids=lambda space: type(space).__name__,
+)
+def test_torchrl_s_own_check_passes_for_nested_observations_and_actions_of_every_kind(action):
+    NESTED.seed(0)
+    rows = [(NESTED.sample(), 1.0, k == 4, False, {}) for k in range(5)]
+    vec = scripted("native", rows, rows[2:], obs=NESTED, act=action, r0=NESTED.sample())
+    check_env_specs(SekaiTorchRLEnv(vec), seed=0)
+
+
+@pytest.mark.parametrize("name", sorted(FIXED.keys() - {"box-uint64"}))  # which torch does not compare
+def test_the_spec_of_a_space_holds_its_batches(name):
+    space = FIXED[name]
+    space.seed(0)
+    vec = scripted("native", [(space.sample(), 0.0, True, False, {})], obs=space, r0=space.sample())
+    env = SekaiTorchRLEnv(vec)
+    first = env.reset()
+    assert env.observation_spec.is_in(first.select("observation"))
+    assert env.observation_spec.is_in(env.rand_step(first)["next"].select("observation"))
+
+
+@pytest.mark.parametrize(
+    "space, spec",
+    [
+        (Discrete(3), Categorical(3, shape=(2,))),
+        (Discrete(3, start=-1), Bounded(-1, 1, shape=(2,), dtype=torch.int64)),
+        (MultiDiscrete([2, 3]), MultiCategorical([2, 3], shape=(2, 2), remove_singleton=False)),
+        (MultiBinary(3), Binary(shape=(2, 3), dtype=torch.int8)),
+        (Box(-1.0, 1.0, (3,)), Bounded(-1.0, 1.0, shape=(2, 3), dtype=torch.float32)),
+        (Box(-INF, INF, (3,), np.float64), Unbounded((2, 3), dtype=torch.float64)),
+    ],
+    ids=str,
+)
+def test_specs(space, spec):
+    assert to_spec(space, 2) == spec
+
+
+def test_a_spec_says_where_bounds_are():
+    spec = to_spec(Box(np.float32([0.0, -INF]), np.float32([INF, 1.0])), 2)
+    inside, outside = torch.tensor([[1e9, -1e9]] * 2), torch.tensor([[1.0, 2.0]] * 2)
+    assert spec.is_in(inside) and not spec.is_in(outside)
+
+
+# -- episodes ----------------------------------------------------------------------------------------------
+
+
+def plain_steps(vec, actions, seed):
+    """What TorchRL should see of some steps: each observation, what it led to, reward and flags."""
+    observations = vec.reset(seed=seed).observations
+    for action in actions:
+        result = vec.step(action)
+        led_to = result.observations.copy()
+        for row, info in enumerate(result.infos):
+            led_to[row] = info.get("final_observation", led_to[row])
+        yield observations, led_to, result.rewards, result.dones, result.terminated, result.truncated
+        observations = result.observations
+
+
+def assert_same_steps(vec, rollout, seed=0):
+    """A rollout, steps along the last axis but one, is what the plain VecEnv does with its actions."""
+    steps = rollout.unbind(-1) if rollout.ndim == 2 else rollout
+    expected = plain_steps(vec, [step["action"].numpy() for step in steps], seed)
+    ends = 0
+    for step, (observations, led_to, rewards, *flags) in zip(steps, expected, strict=True):
+        assert_same(observations, step["observation"].numpy())
+        assert_same(led_to, step["next", "observation"].numpy())
+        assert_same(rewards.astype(np.float32), step["next", "reward"].squeeze(-1).numpy())
+        for name, flag in zip(FLAGS, flags, strict=True):
+            assert_same(flag, step["next", name].squeeze(-1).numpy())
+            assert not step[name].any()  # every step begins in an episode that goes on
+        ends += flags[0].sum()
+    return ends
+
+
+@everywhere
+def test_rollouts_are_what_the_vec_env_does(backend):
+    cut_off = [([float(k)], 0.25 * k, False, k == 4, {}) for k in range(1, 5)]
+    scripts = T(2), cut_off, T(3), T(2)
+    with scripted(backend, *scripts) as vec, scripted(backend, *scripts) as plain:
+        env = SekaiTorchRLEnv(vec)
+        env.set_seed(0)
+        rollout = env.rollout(13, break_when_any_done=False)
+        assert assert_same_steps(plain, rollout) == 6 + 3 + 4 + 6
+
+
+@pytest.mark.parametrize("lengths", [[3, 3, 3], [1, 1], [1, 2, 5]])
+def test_all_sub_envs_may_end_at_once(lengths):
+    def draws():
+        return SyncVecEnv([lambda n=n: Draws(n) for n in lengths])
+
+    env = SekaiTorchRLEnv(draws())
+    env.set_seed(7)
+    rollout = env.rollout(11, break_when_any_done=False)
+    assert assert_same_steps(draws(), rollout, seed=7) == sum(11 // n for n in lengths)
+
+
+@pytest.mark.parametrize("name, kwargs", [("MarketMaking-v0", {"n_steps": 5}), ("Trading-v0", {})])
+def test_rollouts_of_markets(name, kwargs):
+    vec, plain = (sekai.make_vec(name, 6, max_episode_steps=4, **kwargs) for _ in range(2))
+    env = SekaiTorchRLEnv(vec)
+    env.set_seed(3)
+    assert assert_same_steps(plain, env.rollout(10, break_when_any_done=False), seed=3) == 6 * 2
+
+
+@pytest.mark.filterwarnings("ignore:Creating .*WeightUpdater:DeprecationWarning")  # TorchRL warns of itself
+def test_collectors_see_the_same_episodes():
+    from torchrl.collectors import Collector
+
+    env = SekaiTorchRLEnv(SyncVecEnv([lambda n=n: Draws(n) for n in (2, 3)]))
+    env.set_seed(1)
+    collector = Collector(env, None, frames_per_batch=8, total_frames=40)
+    rollout = torch.cat([batch.select("observation", "action", "next", *FLAGS) for batch in collector], dim=-1)
+    plain = SyncVecEnv([lambda n=n: Draws(n) for n in (2, 3)])
+    assert assert_same_steps(plain, rollout, seed=1) == 20 // 2 + 20 // 3
+
+
+def test_transforms_go_around_it():
+    env = TransformedEnv(SekaiTorchRLEnv(NCount([2, 3])), RewardSum())
+    rollout = env.rollout(6, break_when_any_done=False)
+    assert column(rollout["next", "episode_reward"]) == [[1, 2, 1, 2, 1, 2], [1, 2, 3, 1, 2, 3]]
+    check_env_specs(env)
+
+
+def test_a_reset_without_a_mask_resets_everything():
+    vec = NCount([3, 5])
+    env = SekaiTorchRLEnv(vec)
+    for _ in range(2):
+        rollout = env.rollout(99)  # until the first is done
+        assert column(rollout["observation"]) == [[0, 1, 2]] * 2
+    first = env.reset()
+    assert column(first["observation"]) == [0, 0]
+    with pytest.raises(RuntimeError, match="sub-env 0 in mid-episode"):
+        env.reset(first.set("_reset", torch.tensor([[True], [False]])))
+
+
+def test_sub_envs_that_are_done_may_be_reset_one_after_another():
+    env = SekaiTorchRLEnv(SyncVecEnv(fns(T(2), T(2), T(9))))
+    step = env.rollout(2, break_when_any_done=False)[:, -1]["next"]
+    assert column(step["observation"]) == [2, 2, 2]
+    for row in range(2):
+        mask = torch.zeros(3, 1, dtype=torch.bool)
+        mask[row] = True
+        step = env.reset(step.set("_reset", mask))
+        assert column(step["observation"]) == [[0, 2, 2], [0, 0, 2]][row]
+    with pytest.raises(RuntimeError, match="sub-env 0 in mid-episode"):
+        env.reset(step.set("_reset", torch.tensor([[True], [False], [False]])))
+
+
+def test_a_time_limit_of_torchrl_s_that_ends_all_episodes_resets_everything():
+    env = TransformedEnv(SekaiTorchRLEnv(NCount([9, 9])), StepCounter(max_steps=2))
+    rollout = env.rollout(5, break_when_any_done=False)
+    assert column(rollout["observation"]) == [[0, 1, 0, 1, 0]] * 2
+
+
+def test_one_that_ends_some_is_refused():
+    env = TransformedEnv(SekaiTorchRLEnv(NCount([3, 9])), StepCounter(max_steps=4))
+    message = r"got sub-env 1 in mid-episode; a time limit has to be the VecEnv's own \(max_episode_steps=...\)"
+    with pytest.raises(RuntimeError, match=message):
+        env.rollout(5, break_when_any_done=False)
+
+
+def test_a_sub_env_that_is_stepped_on_is_in_its_next_episode():
+    env = SekaiTorchRLEnv(NCount([2, 5]))
+    step = env.reset()
+    seen = []
+    for _ in range(4):
+        step = env.step(step.set("action", torch.zeros(2, dtype=torch.int64)))["next"]
+        seen.append(column(step["observation"]))
+    assert seen == [[1, 1], [2, 2], [1, 3], [2, 4]]
+
+
+def test_seeds_and_options():
+    env = SekaiTorchRLEnv(SyncVecEnv(fns(T(3), T(3))))
+    assert env.set_seed(5, static_seed=True) == 5
+    env.reset(options={"a": 1})
+    assert env.vec.get_attr("last_seed") == sekai.make_seed_sequence(5, 2)
+    assert env.vec.get_attr("last_options") == [{"a": 1}, {"a": 1}]
+    env.reset()
+    assert env.vec.get_attr("last_seed") == [None, None]
+
+
+def test_writing_into_tensors_changes_no_episode():
+    env = SekaiTorchRLEnv(NCount([2, 3]))
+    step = env.reset()
+    for expected in [1, 1], [2, 2], [1, 3], [2, 1]:
+        step = env.step(step.set("action", torch.zeros(2, dtype=torch.int64)))["next"]
+        assert column(step["observation"]) == expected
+        mask = step["done"].clone()
+        step["observation"].fill_(99.0)
+        if mask.any():
+            step = env.reset(TensorDict({**step, "_reset": mask}, batch_size=2))
+            assert not step["observation"][mask].any()
+
+
+# -- beginning and end -------------------------------------------------------------------------------------
+
+
+def test_close_closes():
+    vec = NCount([3])
+    SekaiTorchRLEnv(vec).close()
+    assert vec.closed
+
+
+def test_what_it_takes():
+    with pytest.raises(TypeError, match="expected a sekai VecEnv, got Toy"):
+        SekaiTorchRLEnv(Toy(T(3)))
+    with pytest.raises(ValueError, match="expected a VecEnv with autoreset, got one with autoreset=False"):
+        SekaiTorchRLEnv(NCount([3], autoreset=False))
+    stacks = make("sync", [lambda: Toy(T(3), obs=sekai.Sequence(Discrete(2)))])
+    with pytest.raises(TypeError, match="expected a space of fixed shapes, got Sequence"):
+        SekaiTorchRLEnv(stacks)
+
+
+@pytest.mark.parametrize("library", ["torchrl", "tensordict", "torch"])
+def test_without_torchrl_the_error_names_the_extra(library):
+    error = error_of_import("sekai.compat.torchrl", library)
+    assert error == 'ImportError: sekai.compat.torchrl needs TorchRL: pip install "sekai[torchrl]"'

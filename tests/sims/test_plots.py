@@ -1,0 +1,316 @@
+"""Pictures of a market: that lines, markers and stairs lie where prices, fills and wealth were."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from pictures import check_layout, is_png, labels, line, make_rollout, points
+
+import sekai
+from sims import plots
+from sims.market_making import FixedSpread, MarketMakingVecEnv
+from sims.trading import Momentum, TradingVecEnv
+
+QUOTING = ("mid_price", "inventory", "wealth", "bid_filled", "ask_filled")
+TRADING = ("price", "position", "wealth", "turnover")
+
+
+def quoting():
+    """Two sub-envs, five steps: sub-env 0 has an episode of three and two of another, sub-env 1 has all five of one."""
+    mid = np.array([[101.0, 50.0], [102.0, 51.0], [100.0, 52.0], [201.0, 53.0], [202.0, 54.0]])
+    distances = np.array([0.5, 0.25]) * np.arange(1, 6)[:, None, None] * np.ones((5, 2, 1))
+    fills = np.zeros((5, 2), dtype=bool)
+    return make_rollout(
+        np.ones((5, 2)),
+        ends=[(2, 0), (4, 1)],
+        actions=distances,
+        mid_price=mid,
+        bid_filled=fills | (np.arange(10).reshape(5, 2) == 2),  # step 1 of sub-env 0
+        ask_filled=fills | (np.arange(10).reshape(5, 2) % 4 == 0),  # steps 0, 2, 4 of sub-env 0
+        inventory=np.array([[-1, 0], [0, 0], [-1, 0], [0, 0], [-1, 0]]),
+        wealth=np.array([[1.0, 1.0], [3.0, 2.0], [-1.0, 3.0], [0.5, 4.0], [0.25, 5.0]]),
+    )
+
+
+# -- quotes and fills --------------------------------------------------------------------------------------
+
+
+def test_quotes_lie_about_the_mid_that_the_policy_saw():
+    axes = plots.plot_quotes(quoting()).axes[0]
+    times, mid = line(axes, "mid")
+    assert times.tolist() == [1, 2, 3] and mid.tolist() == [101, 102, 100]
+    # What was asked for in step 1 was about the mid at time 1, and so on; the mid before step 0 is not known.
+    times, bid = line(axes, "bid")
+    assert times.tolist() == [1, 2] and bid.tolist() == [101 - 1.0, 102 - 1.5]
+    assert line(axes, "ask")[1].tolist() == [101 + 0.5, 102 + 0.75]
+    for name in ("bid", "mid", "ask"):
+        assert next(each for each in axes.lines if each.get_label() == name).get_drawstyle() == "steps-post"
+
+
+def test_fills_lie_on_their_quotes():
+    axes = plots.plot_quotes(quoting()).axes[0]
+    assert points(axes, "bought").tolist() == [[1.5, 100.0]]
+    assert points(axes, "sold").tolist() == [[2.5, 102.75]]
+    assert labels(axes) == ["ask", "mid", "bid", "bought", "sold"]
+
+
+def test_a_price_at_the_start_shows_the_first_step_too():
+    axes = plots.plot_quotes(quoting(), start=100.0).axes[0]
+    times, bid = line(axes, "bid")
+    assert times.tolist() == [0, 1, 2] and bid[0] == 99.5
+    assert line(axes, "mid")[1].tolist() == [100, 101, 102, 100]
+    assert points(axes, "sold").tolist() == [[0.5, 100.25], [2.5, 102.75]]
+
+
+def test_other_episodes_and_sub_envs():
+    axes = plots.plot_quotes(quoting(), episode=1).axes[0]
+    assert line(axes, "mid")[1].tolist() == [201, 202]
+    assert points(axes, "sold").tolist() == [[1.5, 201 + 5 * 0.25]]
+    assert axes.get_xlabel() == "step of episode 1 of sub-env 0, which has not ended"
+    assert axes.get_xlim() == (0, 2)
+    axes = plots.plot_quotes(quoting(), env=-1, episode=-1).axes[0]
+    assert line(axes, "mid")[1].tolist() == [50, 51, 52, 53, 54]
+    assert axes.get_xlabel() == "step of episode 0 of sub-env 1"
+
+
+def test_bought_and_sold_differ_in_shape_and_colour():
+    axes = plots.plot_quotes(quoting(), start=100.0).axes[0]
+    bought, sold = (next(each for each in axes.collections if each.get_label() == name) for name in ("bought", "sold"))
+    assert not np.array_equal(bought.get_paths()[0].vertices, sold.get_paths()[0].vertices)
+    assert bought.get_facecolor().tolist() != sold.get_facecolor().tolist()
+
+
+# -- trades ------------------------------------------------------------------------------------------------
+
+
+def trading(actions, position, turnover):
+    shape = (len(position), 1)
+    return make_rollout(
+        np.ones(shape),
+        actions=actions,
+        price=10.0 + np.arange(len(position)).reshape(shape),
+        position=np.reshape(position, shape),
+        turnover=np.reshape(turnover, shape),
+        wealth=np.linspace(1.0, 2.0, len(position)).reshape(shape),
+    )
+
+
+def test_trades_are_as_large_as_what_was_traded():
+    # Long; still long; short; bought back a little of what it grew to, though it fell to less after; flat.
+    actions = np.array([[2], [2], [0], [0], [1]])
+    record = trading(actions, [1.0, 1.0, -1.1, -1.2, 0.0], [1.0, 0.0, 2.0, 0.1, 1.2])
+    axes = plots.plot_trades(record).axes[0]
+    assert line(axes, "price")[1].tolist() == [10, 11, 12, 13, 14]
+    assert points(axes, "bought").tolist() == [[1, 10], [4, 13], [5, 14]]
+    assert points(axes, "sold").tolist() == [[3, 12]]
+    bought = next(each for each in axes.collections if each.get_label() == "bought").get_sizes()
+    assert bought[1] / bought[0] == pytest.approx(0.1) and bought[2] == bought[0]
+
+
+def test_trades_towards_a_weight():
+    record = trading(np.array([[[0.5]], [[0.25]]], dtype=np.float32), [0.5, 0.25], [0.5, 0.25])
+    axes = plots.plot_trades(record).axes[0]
+    assert points(axes, "bought").tolist() == [[1, 10]] and points(axes, "sold").tolist() == [[2, 11]]
+
+
+# -- inventory and wealth ----------------------------------------------------------------------------------
+
+
+def test_inventory_is_held_until_the_next_step():
+    axes = plots.plot_inventory(quoting(), start=0).axes[0]
+    stairs = axes.lines[1]
+    assert stairs.get_drawstyle() == "steps-post"
+    assert stairs.get_xdata().tolist() == [0, 1, 2, 3] and stairs.get_ydata().tolist() == [0, -1, 0, -1]
+    assert (axes.get_title(loc="left"), axes.get_ylabel()) == ("Inventory", "units")
+    axes = plots.plot_inventory(trading([[2]], [0.5], [1.0]), inventory="position").axes[0]
+    assert (axes.get_title(loc="left"), axes.get_ylabel()) == ("Position", "share of wealth")
+    assert axes.lines[1].get_xdata().tolist() == [1]
+
+
+def test_wealth_its_peak_and_its_drawdown():
+    above, below = plots.plot_wealth(quoting(), start=0.0, relative=False).axes
+    times, wealth = line(above, "wealth")
+    assert times.tolist() == [0, 1, 2, 3] and wealth.tolist() == [0, 1, 3, -1]
+    assert line(above, "peak")[1].tolist() == [0, 1, 3, 3]
+    assert below.lines[0].get_ydata().tolist() == [0, 0, 0, -4]
+    assert below.get_title(loc="left") == "Drawdown: 4 at the deepest, 1 steps at the longest"
+    assert above.get_ylabel() == "profit and loss"
+    assert above.get_xlim() == below.get_xlim() == (0, 3)
+    assert below.get_xlabel() == "step of episode 0 of sub-env 0"
+
+
+def test_drawdown_as_a_fraction():
+    above, below = plots.plot_wealth(quoting(), episode=1).axes
+    assert line(above, "wealth")[1].tolist() == [0.5, 0.25]
+    assert below.lines[0].get_ydata().tolist() == [0, -0.5]
+    assert below.get_title(loc="left") == "Drawdown: 50.0% at the deepest, 1 steps at the longest"
+    below.figure.draw_without_rendering()
+    assert below.get_yticklabels()[0].get_text().endswith("%")
+    with pytest.raises(ValueError, match=r"drawdown\(wealth\): expected wealth above 0 .* give relative=False"):
+        plots.plot_wealth(quoting(), start=0.0)
+
+
+def test_wealth_beside_the_asset():
+    record = trading([[2]] * 3, [1.0] * 3, [1.0, 0.0, 0.0])
+    for start, first in ((None, 1.0), (5.0, 1.0)):
+        above = plots.plot_wealth(record, start=start, benchmark="price").axes[0]
+        times, held = line(above, "asset, held")
+        assert times.tolist() == [1, 2, 3]
+        assert held == pytest.approx(first * np.array([10, 11, 12]) / 10)
+
+
+# -- the markets -------------------------------------------------------------------------------------------
+
+
+def panels(figure):
+    return [axes.get_title(loc="left").split(":")[0] for axes in figure.axes]
+
+
+@pytest.mark.parametrize("num_steps", [450, 50, 1])
+def test_a_rollout_of_the_quoting_market(num_steps):
+    with sekai.make_vec("MarketMaking-v0", 8) as vec:
+        record = sekai.rollout(vec, FixedSpread.for_env(vec), num_steps, seed=0, infos=QUOTING, progress=False)
+    figure = plots.plot_market_making(record, env=3)
+    right, left = panels(figure)[:2], panels(figure)[2:]
+    assert right == ["Episode returns", "Reward over time"]
+    assert left == ["Price, quotes and fills", "Inventory", "Wealth", "Drawdown"]
+    length = min(num_steps, 200)
+    for axes in figure.axes[2:]:
+        assert axes.get_xlim() == (0, length)
+    assert line(figure.axes[4], "wealth")[1].tolist() == [0.0, *record.infos["wealth"][:length, 3]]
+    check_layout(figure)
+
+
+def test_fills_of_the_quoting_market_were_paid_for_at_the_quotes_drawn():
+    infos = (*QUOTING, "cash")
+    with sekai.make_vec("MarketMaking-v0", 2) as vec:
+        record = sekai.rollout(vec, FixedSpread.for_env(vec), 100, seed=1, infos=infos, progress=False)
+    axes = plots.plot_quotes(record, start=100.0).axes[0]
+    paid, got = points(axes, "bought"), points(axes, "sold")
+    assert len(paid) > 15 and len(got) > 15
+    assert record.infos["cash"][-1, 0] == pytest.approx(got[:, 1].sum() - paid[:, 1].sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize(("num_steps", "actions"), [(300, "discrete"), (20, "weight"), (1, "discrete")])
+def test_a_rollout_of_the_trading_market(num_steps, actions):
+    with sekai.make_vec("Trading-v0", 4, actions=actions) as vec:
+        policy = Momentum.for_env(vec, short=True)
+        record = sekai.rollout(vec, policy, num_steps, seed=0, infos=TRADING, progress=False)
+    figure = plots.plot_trading(record)
+    assert panels(figure)[2:] == ["Price and trades", "Position", "Wealth", "Drawdown"]
+    check_layout(figure)
+
+
+def test_a_ruined_account_can_be_drawn():
+    prices = np.repeat([1.0, 3.0], 10)  # whoever is short when it triples is ruined
+    with sekai.make_vec("Trading-v0", 4, prices=prices, lookback=2, episode_length=None) as vec:
+        short = np.zeros(4, dtype=np.int64)
+        record = sekai.rollout(vec, lambda observations: short, 40, seed=0, infos=TRADING, progress=False)
+    ruined = record.terminated[tuple(record.episode_ends.T)]
+    step, env = record.episode_ends[ruined][0]
+    episode = np.count_nonzero(record.episode_ends[:, 1][record.episode_ends[:, 0] < step] == env)
+    figure = plots.plot_trading(record, env=env, episode=episode)
+    assert "Drawdown: 100.0% at the deepest" in figure.axes[-1].get_title(loc="left")
+    check_layout(figure)
+
+
+@pytest.mark.parametrize("market", [MarketMakingVecEnv, TradingVecEnv])
+@pytest.mark.parametrize("mode", ["native", "sync", "async", "proc"])
+def test_markets_offer_their_picture_on_every_backend(market, mode):
+    env_id = {MarketMakingVecEnv: "MarketMaking-v0", TradingVecEnv: "Trading-v0"}[market]
+    with sekai.make_vec(env_id, 2, vectorization_mode=mode) as vec:
+        assert vec.get_attr("plot_rollout") == [market.plot_rollout] * 2
+    assert market.plot_rollout in (plots.plot_market_making, plots.plot_trading)
+
+
+# -- every picture -----------------------------------------------------------------------------------------
+
+PICTURES = {
+    "quotes": lambda: plots.plot_quotes(quoting(), start=100.0),
+    "inventory": lambda: plots.plot_inventory(quoting()),
+    "profit": lambda: plots.plot_wealth(quoting(), start=0.0, relative=False),
+    "wealth": lambda: plots.plot_wealth(quoting(), episode=1),
+    "trades": lambda: plots.plot_trades(trading([[2]] * 3, [1.0] * 3, [1.0, 0.0, 0.0])),
+    "benchmark": lambda: plots.plot_wealth(trading([[2]] * 3, [1.0] * 3, [1.0, 0, 0]), benchmark="price"),
+    "returns": lambda: plots.plot_returns({"one": quoting(), "other": [4.0, 5.0]}),
+    "learning": lambda: plots.plot_learning_curve({"PPO": ([1, 2], [3, 4])}, baselines={"fixed": 3.5}),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_nothing_overlaps_and_every_axis_says_what_it_shows(name):
+    figure = PICTURES[name]()
+    check_layout(figure)
+    assert is_png(figure)
+    for axes in figure.axes:
+        assert axes.get_title(loc="left") and axes.get_ylabel()
+    assert figure.axes[-1].get_xlabel()
+
+
+def test_a_rollout_is_left_as_it_is():
+    record = quoting()
+    for array in record.to_dict().values():
+        array.flags.writeable = False
+    plots.plot_market_making(record)
+    plots.plot_trading(trading([[2]] * 3, [1.0] * 3, [1.0, 0.0, 0.0]))
+
+
+def test_importing_the_pictures_does_not_import_matplotlib():
+    code = (
+        "import sys, sims.plots\nassert not [name for name in sys.modules if name.startswith(('matplotlib', 'numba'))]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------
+
+OF_AN_EPISODE = [
+    plots.plot_quotes,
+    plots.plot_trades,
+    plots.plot_inventory,
+    plots.plot_wealth,
+    plots.plot_market_making,
+    plots.plot_trading,
+]
+
+
+@pytest.mark.parametrize("plot", OF_AN_EPISODE)
+def test_an_episode_that_is_not_there(plot):
+    with pytest.raises(ValueError, match=r"plot\(env\): expected an index of the 2 sub-envs in the rollout, got 2"):
+        plot(quoting(), env=2)
+    with pytest.raises(ValueError, match=r"plot\(episode\): expected an index of the 1 episodes of sub-env 1, got -2"):
+        plot(quoting(), env=1, episode=-2)
+    with pytest.raises(TypeError, match=r"plot\(episode\): expected an integer, got float"):
+        plot(quoting(), episode=0.0)
+
+
+@pytest.mark.parametrize("plot", OF_AN_EPISODE)
+def test_an_info_that_was_not_kept(plot):
+    with pytest.raises(ValueError, match=r"expected the info '.*' in the rollout, got \['x'\]; ask for it: sekai.roll"):
+        plot(make_rollout(np.ones((3, 1)), x=np.ones((3, 1))))
+
+
+def test_an_info_that_is_no_number():
+    for column in (np.ones((3, 1, 2)), np.full((3, 1), "a"), np.full((3, 1), None)):
+        with pytest.raises(
+            ValueError, match=r"one number of the info 'wealth' in each step, got dtype .* and shape \("
+        ):
+            plots.plot_wealth(make_rollout(np.ones((3, 1)), wealth=column))
+
+
+def test_actions_of_another_market():
+    with pytest.raises(ValueError, match=r"plot: expected actions of shape \(2,\), got \(\)"):
+        plots.plot_quotes(make_rollout(np.ones((3, 1)), mid_price=np.ones((3, 1))))
+    with pytest.raises(ValueError, match=r"plot: expected actions of shape \(\) or \(1,\), got \(2,\)"):
+        plots.plot_trades(quoting())
+
+
+def test_the_last_episode_of_a_frozen_sub_env_is_its_only_one():
+    frozen = np.array([[False], [False], [True], [True]])
+    record = make_rollout(np.ones((4, 1)), ends=[(1, 0), (2, 0), (3, 0)], frozen=frozen, wealth=np.ones((4, 1)))
+    assert line(plots.plot_wealth(record, episode=-1).axes[0], "wealth")[0].tolist() == [1, 2]
+    with pytest.raises(ValueError, match="expected an index of the 1 episodes of sub-env 0, got 1"):
+        plots.plot_wealth(record, episode=1)
