@@ -195,7 +195,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
             dtype: Of the array.
             shape: What follows the axis of the sub-envs.
         """
-        if self.num_envs * 8 < SMALL:
+        dtype = np.dtype(dtype)
+        if self.num_envs * dtype.itemsize < SMALL:
             return np.empty((self.num_envs, *shape), dtype)
         return self.__buffers.take((self.num_envs, *shape), dtype)
 
