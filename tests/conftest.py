@@ -9,7 +9,7 @@ NEEDS = {
         f"compat/test_gymnasium_{part}.py": ("gymnasium",)
         for part in ("env", "from_vector", "registration", "spaces", "vector")
     },
-    "compat/test_stable_baselines3.py": ("stable_baselines3",),
+    "compat/test_stable_baselines3.py": ("stable_baselines3", "sb3_contrib"),
     "compat/test_torch.py": ("torch",),
     "compat/test_torchrl.py": ("torchrl",),
     "compat/test_train_sb3.py": ("stable_baselines3",),
