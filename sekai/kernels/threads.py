@@ -57,7 +57,7 @@ def set_num_threads(n: int) -> None:
 
 #: How often a thread of GNU OpenMP looks for work before it goes to sleep. By itself it would look for a millisecond,
 #: which on cores that others use too keeps the very thread that is waited for from running: steps of 0.3 ms took 13.
-_SPINS = "500"
+_SPINS = "3000"
 
 _launched = False
 
