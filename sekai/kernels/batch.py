@@ -27,8 +27,8 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 #: Rows that are worked on at once: few enough for some twenty columns of them to stay in a core's cache.
 BLOCK = 1024
 
-#: Fewer rows than this are not worth a second thread.
-PARALLEL_FROM = 4096
+#: Fewer rows than this are not worth a second thread, which others may keep from running while it is waited for.
+PARALLEL_FROM = 8192
 
 _BOUNDS_ARE_CHECKED = bool(numba.config.BOUNDSCHECK)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.kernels import threads
-from sekai.kernels.batch import BLOCK, PARALLEL_FROM, Fields, jit_batch, rows_between
+from sekai.kernels.batch import BLOCK, Fields, jit_batch, rows_between
 from sekai.kernels.jit import compile_kernel, jit
 
 
@@ -192,7 +192,7 @@ def take_apart({", ".join(fields)}):
 
 def rolling_threads(num_envs: int) -> int:
     """How many threads a rollout of so many sub-envs is worth."""
-    return threads.get_num_threads() if num_envs >= PARALLEL_FROM else 1
+    return threads.get_num_threads() if num_envs >= 4 * BLOCK else 1  # which is for many steps at once
 
 
 @jit

@@ -9,7 +9,7 @@ from typing import Any
 from sekai.kernels import threads
 
 
-def warm_up(factory: Callable[[int], Any], num_envs: int = 4096) -> float:
+def warm_up(factory: Callable[[int], Any], num_envs: int = 8192) -> float:
     """Compile what a market needs, or load it from disk: build it, reset it, step it, close it.
 
     A small batch runs on one thread and a large one on several, which are two pieces of code: both are compiled, the

@@ -15,7 +15,7 @@ from sekai.vector import VecEnv
 STEPS = 16
 
 #: From how many rows on a kernel is taken to use threads, unless it says so itself.
-_PARALLEL_FROM = 2048
+_PARALLEL_FROM = 4096
 #: Bytes that one batch of observations may take.
 _MOST_BYTES = 2**25
 

@@ -151,9 +151,9 @@ FIRST_STEP = """
 from time import perf_counter
 import numpy as np
 from sims.market_making import MarketMakingVecEnv
-vec = MarketMakingVecEnv(4096)
+vec = MarketMakingVecEnv(8192)
 vec.reset(seed=0)
-actions = np.zeros((4096, 2), dtype=np.float32)
+actions = np.zeros((8192, 2), dtype=np.float32)
 start = perf_counter()
 vec.step(actions)
 print(perf_counter() - start)
@@ -169,7 +169,7 @@ def test_first_step(tmp_path, report):
                 [sys.executable, "-c", FIRST_STEP], env=environ, check=True, capture_output=True, text=True
             )
             times[kind].append(float(run.stdout))
-    what = "first step() of 4,096 envs: nothing compiled yet, against compiled code on disk"
+    what = "first step() of 8,192 envs: nothing compiled yet, against compiled code on disk"
     report(
         what, times, "fresh", "warm", "10 s and 1 s", f"{median(times['fresh']):.1f} s, {median(times['warm']):.2f} s"
     )

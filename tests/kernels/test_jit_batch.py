@@ -356,7 +356,7 @@ def test_bounds_are_checked_on_demand_however_many_rows():
             out[i] = x[i + 1]
 
     set_num_threads(2)
-    for n in (3, 5000):
+    for n in (3, 10_000):
         try:
             read_on(np.zeros(n), np.zeros(n))
         except IndexError:
@@ -378,17 +378,17 @@ def test_a_forked_process_runs_kernels_after_its_parent_ran_them_on_threads():
 
     def work(wanted):
         set_num_threads(wanted)
-        out = np.zeros(5000)
-        shift(np.ones(5000), out)
+        out = np.zeros(10_000)
+        shift(np.ones(10_000), out)
         return get_num_threads(), int(out.sum())
 
     warnings.simplefilter("ignore")
     set_num_threads(2)
     before = work(2)
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        print(pool.map_async(work, [1, 2]).get(timeout=60), work(2) == before == (2, 10000))
+        print(pool.map_async(work, [1, 2]).get(timeout=60), work(2) == before == (2, 20000))
     """
-    assert run(code) == ["[(1, 10000), (1, 10000)] True"]
+    assert run(code) == ["[(1, 20000), (1, 20000)] True"]
 
 
 @jit_batch(shared="n")

@@ -111,8 +111,8 @@ class Crowd(Env):
         from kernels import shift
         from sekai.kernels import get_num_threads
 
-        out = np.zeros(5000)
-        shift(np.ones(5000), out)
+        out = np.zeros(10_000)
+        shift(np.ones(10_000), out)
         assert (out == 2.0).all()
         return get_num_threads()
 """
@@ -140,7 +140,7 @@ if __name__ == "__main__":
         from sekai.kernels import get_num_threads, set_num_threads
     if before == "run":
         set_num_threads(2)
-        shift(np.ones(5000), np.zeros(5000))
+        shift(np.ones(10_000), np.zeros(10_000))
     with ProcVecEnv([Crowd] * 2, context=context) as vec:
         print(json.dumps(vec.call("count_threads")))
 """

@@ -318,7 +318,7 @@ def test_rows_are_independent(midprice):
 @pytest.mark.parametrize("midprice", CHOICES["midprice"])
 def test_neither_blocks_nor_threads_change_a_row(midprice, given_as):
     rng = np.random.default_rng(8)
-    rows, some = 5001, [0, 1023, 1024, 2047, 2048, 2499, 2500, 2501, 4999, 5000]
+    rows, some = 10_001, [0, 1023, 1024, 2047, 2048, 4999, 5000, 5001, 9999, 10_000]
     seeds = rng.integers(2**62, size=rows).tolist()
     actions = random_distances(rng, 8, rows)
     terms = {"midprice": midprice, "volatility": 0.3}

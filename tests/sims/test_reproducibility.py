@@ -208,7 +208,7 @@ def threads():
 @each_case
 @each_mode
 def test_threads_change_nothing(id, settings, autoreset, threads):
-    num_envs = 5000  # from 2048 on a batch is spread over threads
+    num_envs = 10_000  # from 8192 on a batch is spread over threads
     seeds = make_seeds(num_envs)
     actions = sample_actions(make(id, settings, num_envs))
     runs = []
