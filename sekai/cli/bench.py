@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sekai.cli.benching.bed import DEFAULT_NATIVE, DEFAULT_OTHERS, WRAPPERS, TestBed
 from sekai.cli.benching.profiling import Profile
 from sekai.cli.benching.report import Report
-from sekai.cli.common import add_settings, emit, nonnegative_int, positive_int, to_json
+from sekai.cli.common import add_env_verb, add_settings, emit, nonnegative_int, positive_int, to_json
 from sekai.cli.policies import RANDOM
 from sekai.registry.build import MODES
 
@@ -74,14 +74,9 @@ Ctrl-C ends the measurement and prints what there is.
 
 def add_parser(verbs: Any) -> None:
     """Add the verb to the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "bench",
-        help="measure how fast an environment steps",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = add_env_verb(
+        verbs, "bench", help="measure how fast an environment steps", description=_DESCRIPTION, epilog=_EPILOG
     )
-    parser.add_argument("env_id", metavar="ENV_ID", help="id of the environment: [namespace/]Name[-vN]")
     parser.add_argument(
         "--modes",
         type=_several(_one_of(MODES)),

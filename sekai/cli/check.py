@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sekai.cli.common import (
     TABLE_WIDTH,
     CommandError,
+    add_env_verb,
     add_settings,
     check_settings,
     emit,
@@ -66,14 +67,13 @@ exit status:
 
 def add_parser(verbs: Any) -> None:
     """Add the verb to the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = add_env_verb(
+        verbs,
         "check",
         help="look for what an environment does against its contract",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("env_id", metavar="ENV_ID", help="id of the environment: [namespace/]Name[-vN]")
     parser.add_argument(
         "--num-envs",
         type=positive_int,

@@ -9,7 +9,7 @@ import math
 import os
 import sys
 import textwrap
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
@@ -93,6 +93,23 @@ def _give_up(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
+
+
+def add_env_verb(verbs: Any, name: str, *, help: str, description: str, epilog: str) -> ArgumentParser:
+    """Add a verb that takes the id of an environment.
+
+    Args:
+        verbs: The subparsers of the command.
+        name: Of the verb.
+        help: A line in the list of verbs.
+        description: What it does, as it is to stand in the verb's own help.
+        epilog: Examples and the like, likewise.
+    """
+    parser: ArgumentParser = verbs.add_parser(
+        name, help=help, description=description, epilog=epilog, formatter_class=RawDescriptionHelpFormatter
+    )
+    parser.add_argument("env_id", metavar="ENV_ID", help="id of the environment: [namespace/]Name[-vN]")
+    return parser
 
 
 def positive_int(text: str) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sekai.cli.common import (
     TABLE_WIDTH,
+    add_env_verb,
     add_settings,
     check_settings,
     emit,
@@ -52,14 +53,7 @@ _LONGEST_DEFAULT = 50
 
 def add_parser(verbs: Any) -> None:
     """Add the verb to the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "info",
-        help="show one environment",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("env_id", metavar="ENV_ID", help="id of the environment: [namespace/]Name[-vN]")
+    parser = add_env_verb(verbs, "info", help="show one environment", description=_DESCRIPTION, epilog=_EPILOG)
     add_settings(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.set_defaults(verb=show_info)

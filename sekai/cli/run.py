@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.cli.common import (
     CommandError,
+    add_env_verb,
     add_settings,
     check_settings,
     emit,
@@ -72,14 +73,13 @@ Ctrl-C ends the run and prints what was measured so far; no picture is drawn.
 
 def add_parser(verbs: Any) -> None:
     """Add the verb to the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = add_env_verb(
+        verbs,
         "run",
         help="step many copies of an environment and print statistics",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("env_id", metavar="ENV_ID", help="id of the environment: [namespace/]Name[-vN]")
     parser.add_argument(
         "--num-envs",
         type=positive_int,
