@@ -1,6 +1,7 @@
 """ProcVecEnv: what only worker processes have, and their faults, each really made to happen."""
 
 import asyncio
+import contextlib
 import copy
 import gc
 import os
@@ -63,10 +64,10 @@ def build():
 
 def alive(pid):
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):  # the latter if it goes between opening and reading
         return False
-    return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
+    return state != "Z"
 
 
 def wait_until(condition, seconds=5.0):
@@ -458,7 +459,7 @@ def test_9_3_a_worker_that_dies_in_a_step(build, deed):
     how = "with exit status 3" if deed == EXIT else "of SIGKILL"
     with pytest.raises(VecEnvWorkerError, match=rf"worker 1 \(process \d+, sub-env 1\) died {how}") as caught:
         vec.step([NOTHING, deed, NOTHING])
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 10  # there is no timeout: unnoticed, it would wait for ever
     assert caught.value.rank == 1
     for use in (lambda: vec.step([0] * 3), vec.reset, lambda: vec.get_attr("k"), lambda: vec.set_attr("k", 0)):
         with pytest.raises(VecEnvWorkerError, match="worker 1"):  # again, at once
@@ -480,7 +481,7 @@ def test_9_3_killed_while_idle(build):
     vec.reset()
     pid = vec.call("pid")[1]
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not alive(pid))
+    assert wait_until(lambda: not alive(pid))
     with pytest.raises(VecEnvWorkerError, match="of SIGKILL") as caught:
         vec.step([0, 0])
     assert caught.value.rank == 1
@@ -495,11 +496,11 @@ def test_a_step_timeout_names_the_slow_sub_envs_and_leaves_it_closable(build):
         VecEnvWorkerError, match=r"sub-env 2: TimeoutError: worker 2 .* took longer than 0.3 s"
     ) as caught:
         vec.step([NOTHING, NOTHING, SLEEP])
-    assert 0.3 <= time.monotonic() - start < 1
+    assert 0.3 <= time.monotonic() - start < 10  # the step itself takes 30
     assert caught.value.rank == 2
     pids = [member.process.pid for member in vec._crew.members]
     vec.close()
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 15
     assert not any(map(alive, pids))
 
 
@@ -521,7 +522,7 @@ def test_a_large_message_to_a_stopped_worker_does_not_outlast_the_timeout(build)
     start = time.monotonic()
     with pytest.raises(VecEnvWorkerError, match="sub-env 0: TimeoutError"):
         vec.set_attr("k", [np.zeros(10**6), 0])
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10
     os.kill(pid, signal.SIGCONT)
     assert wait_until(lambda: settles(vec))  # what was left unsent goes its way
     assert vec.reset().observations.tolist() == [[0.0], [0.0]]
@@ -564,7 +565,7 @@ def test_9_9_close_of_workers_that_hang_and_ignore_sigterm(build):
     pids = [member.process.pid for member in vec._crew.members]
     start = time.monotonic()
     vec.close()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 4  # by default it would be given five
     assert not any(map(alive, pids))
 
 
@@ -578,7 +579,7 @@ def test_9_9_close_from_another_thread_while_a_step_blocks(build):
     with pytest.raises(VecEnvClosed, match="closed while a call was going on"):
         vec.step([NOTHING, SLEEP])
     timer.join(5)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 10
     assert not any(map(alive, pids))
 
 
@@ -653,7 +654,7 @@ def test_an_env_fn_that_fails_is_told_before_a_slow_one_is_built():
     start = time.monotonic()
     with pytest.raises(VecEnvWorkerError, match="sub-env 1: ValueError: at once"):
         ProcVecEnv([slow, fail], close_timeout=0.5)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 15
 
 
 def test_a_timeout_of_zero_is_closable_at_once():
@@ -663,7 +664,7 @@ def test_a_timeout_of_zero_is_closable_at_once():
             vec.reset()
     start = time.monotonic()
     vec.close()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 4
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"num_workers": 1}, {"shared_memory": False}], ids=str)
@@ -1025,8 +1026,11 @@ def test_nothing_is_left_of_closed_vec_envs():
 
 
 def children():
-    tasks = Path("/proc/self/task").iterdir()
-    return sorted(pid for task in tasks for pid in (task / "children").read_text().split())
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile has none
+            found += (task / "children").read_text().split()
+    return sorted(found)
 
 
 @pytest.mark.slow
