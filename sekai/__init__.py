@@ -62,6 +62,7 @@ from sekai.vector import (
     VecTransformObservation,
     VecTransformReward,
     VecWrapper,
+    ended_observations,
     stack_infos,
 )
 from sekai.wrappers import (
@@ -149,6 +150,7 @@ __all__ = [
     "check_env",
     "check_vec_env",
     "deregister",
+    "ended_observations",
     "make",
     "make_seed_sequence",
     "make_vec",

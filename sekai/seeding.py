@@ -62,12 +62,16 @@ def make_seed_sequence(base_seed: int, n: int) -> list[int]:
         base_seed: An integer of at least 0.
         n: How many seeds.
     """
-    base = check_seed(base_seed)
-    if base.bit_length() > 128:  # longer than the pool: its words come before those of the spawn key
-        children = np.random.SeedSequence(base).spawn(n)
-        return [int(child.generate_state(1, np.uint64)[0]) for child in children]
-    seeds: list[int] = _spawn_words(np.random.SeedSequence(base).pool, n).tolist()
+    seeds: list[int] = spawn_seeds(check_seed(base_seed), n).tolist()
     return seeds
+
+
+def spawn_seeds(base_seed: int, n: int) -> NDArray[np.uint64]:
+    """What ``make_seed_sequence`` gives, as uint64 (n,); the base seed is known to be one."""
+    if base_seed.bit_length() > 128:  # longer than the pool: its words come before those of the spawn key
+        children = np.random.SeedSequence(base_seed).spawn(n)
+        return np.array([child.generate_state(1, np.uint64)[0] for child in children], dtype=np.uint64)
+    return _spawn_words(np.random.SeedSequence(base_seed).pool, n)
 
 
 # The constants of NumPy's SeedSequence, which promises to give the same numbers for good.

@@ -572,6 +572,18 @@ def test_what_a_wrapper_writes_into_the_info_dicts_is_seen(backend):
     assert record.infos["row"][:, 1].tolist() == [0.5, 1.0, 1.5, 0.5]
 
 
+def test_what_a_wrapper_writes_over_an_info_column_is_seen():
+    class Marked(VecWrapper):
+        def _after_step(self, result, frozen):
+            result.infos[0]["k"] = -7.0
+            result.infos.set_items("row", [1], [9])
+            return result
+
+    with closing(Marked(scripted("native", script(4), script(4)))) as vec:
+        record = rollout(vec, parity, 3, infos=("k",))
+    assert record.infos["k"].tolist() == [[-7.0, 0.5], [-7.0, 1.0], [-7.0, 1.5]]
+
+
 def test_it_begins_with_a_reset_and_passes_seed_and_options_on():
     vec = SyncVecEnv(fns(T(9), T(9)))
     vec.reset()
@@ -646,13 +658,14 @@ def test_what_the_policy_or_the_env_raises_goes_through(kind):
     ("arguments", "error", "text"),
     [
         ({"vec": Toy(T(2))}, TypeError, r"rollout\(vec\): expected a VecEnv, got Toy"),
-        ({"policy": "up"}, TypeError, r"rollout\(policy\): expected a callable, got str"),
+        ({"policy": "up"}, TypeError, r"rollout\(policy\): expected a callable or a policy of rows, got str"),
         ({"num_steps": 0}, ValueError, r"rollout\(num_steps\): expected at least 1, got 0"),
         ({"num_steps": 2.0}, TypeError, r"rollout\(num_steps\): expected an integer, got float"),
         ({"num_steps": True}, TypeError, r"rollout\(num_steps\): expected an integer, got the bool True"),
         ({"infos": "mid_price"}, TypeError, r"rollout\(infos=...\): expected a sequence of keys, got 'mid_price'"),
         ({"infos": None}, TypeError, "expected a sequence of keys, got None"),
         ({"infos": (1,)}, TypeError, r"expected a sequence of keys, got \(1,\)"),
+        ({"out": "here"}, TypeError, r"rollout\(out=...\): expected a Rollout or None, got str"),
         ({"seed": -1}, ValueError, "seed"),
     ],
 )
@@ -661,6 +674,69 @@ def test_wrong_arguments(arguments, error, text):
     with pytest.raises(error, match=text):
         rollout(**{"vec": vec, "policy": parity, "num_steps": 2, **arguments})
     assert vec.envs[0].n_reset == 0
+
+
+# -- memory of an earlier one ------------------------------------------------------------------------------
+
+
+def memory_of(record):
+    """Where the arrays that have a row for each step begin."""
+    once = ("last_", "final_")
+    return {key: array.ctypes.data for key, array in record.to_dict().items() if not key.startswith(once)}
+
+
+@both_modes
+@everywhere
+def test_the_memory_of_an_earlier_rollout_is_taken_again(backend, autoreset):
+    def vec_env():
+        return scripted(backend, script(2), script(3, truncated=True), autoreset=autoreset)
+
+    def ones(observations):
+        return np.ones(2, dtype=np.int64)
+
+    with vec_env() as vec, vec_env() as twin:
+        fresh = rollout(vec, parity, 6)
+        used = rollout(twin, ones, 6)
+        memory = memory_of(used)
+        scribble(used.to_dict())
+        again = rollout(twin, parity, 6, out=used)
+    assert memory_of(again) == memory
+    assert_same(fresh.to_dict(), again.to_dict())
+
+
+def test_info_columns_are_written_over_where_they_fit():
+    with scripted("native", script(4)) as vec:
+        used = rollout(vec, parity, 4, infos=("k",))
+        again = rollout(vec, parity, 4, infos=("k",), out=used)
+        assert again.infos["k"] is used.infos["k"]
+        without = rollout(vec, parity, 4, out=again)
+        assert rollout(vec, parity, 4, infos=("k",), out=without).infos["k"].tolist() == [[0.5], [1.0], [1.5], [2.0]]
+
+
+@everywhere_once
+def test_nested_and_listed_parts_of_an_earlier_rollout(backend):
+    with nested_vec(backend) as vec:
+        used, fresh = rollout(vec, orders, 4), rollout(vec, orders, 4)
+        memory = memory_of(used)
+        again = rollout(vec, orders, 4, out=used)
+    assert memory_of(again) == memory
+    assert_same(fresh.to_dict(), again.to_dict())
+
+
+def test_memory_that_does_not_fit_is_refused():
+    vec = SyncVecEnv(fns(T(3), T(3)))
+    used = rollout(vec, lambda observations: np.zeros(2, dtype=np.int64), 3)
+    fewer = SyncVecEnv(fns(T(3)))
+    with pytest.raises(ValueError, match=r"out=...\): rewards: expected .* shape \(3, 1\) .* got shape \(3, 2\)"):
+        rollout(fewer, parity, 3, out=used)
+    with pytest.raises(ValueError, match=r"out=...\): rewards: expected .* shape \(2, 2\) .* got shape \(3, 2\)"):
+        rollout(vec, still(vec), 2, out=used)
+    with nested_vec("sync") as other:
+        with pytest.raises(ValueError, match=r"out=...\): expected observations of the spaces of this env"):
+            rollout(other, orders, 3, out=used)
+    used.actions.flags.writeable = False
+    with pytest.raises(ValueError, match=r"out=...\): actions: expected a writable, C-contiguous array"):
+        rollout(vec, still(vec), 3, out=used)
 
 
 # -- the record --------------------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import signal
+
 import numpy as np
 import pytest
 from vector.backends import assert_same
@@ -146,6 +149,110 @@ def test_an_action_that_step_would_refuse():
     vec = MarketMakingVecEnv(4, n_steps=20)
     with pytest.raises(InvalidAction, match=r"sub-env 0"):
         sekai.rollout(vec, refuse_late, 50, seed=0, progress=False)
+
+
+@jit
+def refuse_in_some_rows(observation, action):
+    action[0] = 0.7
+    action[1] = np.nan if observation[0] > np.float32(0.07) else 0.7
+
+
+def test_the_earliest_refused_action_is_named(threads):
+    vec = MarketMakingVecEnv(5000)
+    with pytest.raises(InvalidAction) as stepped:
+        sekai.rollout(vec, StepByStep(refuse_in_some_rows, vec), 40, seed=3, progress=False)
+    row = re.search(r"\(sub-env \d+\)", str(stepped.value))[0]
+    with pytest.raises(InvalidAction, match=f"expected .*, got .*{re.escape(row)}"):
+        sekai.rollout(vec, refuse_in_some_rows, 40, seed=3, progress=False)
+
+
+def test_an_interrupted_rollout_has_to_be_reset():
+    if not hasattr(lean, "py_func"):
+        return  # it is stepped one by one then
+
+    class Stop(Exception):
+        pass
+
+    def stop(*args):
+        raise Stop
+
+    vec = MarketMakingVecEnv(4096, n_steps=20)
+    sekai.rollout(vec, lean, 64, progress=False)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Stop):
+            sekai.rollout(vec, lean, 10**5, progress=False)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(ResetRequired):
+        vec.step(np.zeros((4096, 2), dtype=np.float32))
+    again = sekai.rollout(vec, lean, 30, seed=2, progress=False)
+    fresh = sekai.rollout(MarketMakingVecEnv(4096, n_steps=20), lean, 30, seed=2, progress=False)
+    assert np.array_equal(again.rewards, fresh.rewards)
+
+
+def test_a_market_that_steps_otherwise_than_its_parent_is_stepped():
+    class Taxed(MarketMakingVecEnv):
+        def _step(self, actions):
+            rewards, *rest = super()._step(actions)
+            return rewards - 5.0, *rest
+
+    class Named(MarketMakingVecEnv):
+        name = "as quick as its parent"
+
+    plain, taxed, named = (
+        sekai.rollout(kind(3, n_steps=20), lean, 30, seed=1, progress=False)
+        for kind in (MarketMakingVecEnv, Taxed, Named)
+    )
+    assert np.array_equal(taxed.rewards, plain.rewards - 5.0)
+    assert np.array_equal(named.rewards, plain.rewards)
+    vec = Taxed(3, n_steps=20)
+    vec.reset(seed=0)
+    assert vec.compiled_step() is None
+
+
+def test_memory_of_an_earlier_rollout_is_written_over(threads):
+    vec = MarketMakingVecEnv(5000, n_steps=20)
+    used = sekai.rollout(vec, FixedSpread.for_env(vec, half_spread=0.4), 100, seed=1, progress=False)
+    memory = used.observations.ctypes.data, used.rewards.ctypes.data
+    again = sekai.rollout(vec, lean, 100, seed=2, progress=False, out=used)
+    assert (again.observations.ctypes.data, again.rewards.ctypes.data) == memory
+    fresh = sekai.rollout(vec, lean, 100, seed=2, progress=False)
+    for name in FIELDS:
+        assert_same(getattr(fresh, name), getattr(again, name), name)
+
+
+class ByRows:
+    """A policy of rows that cannot be called."""
+
+    def row_policy(self):
+        return lean_by, (0.5,)
+
+
+@jit
+def lean_by(parameters, observation, action):
+    action[0] = 0.6 + parameters[0] * observation[0]
+    action[1] = 0.6 - parameters[0] * observation[0]
+
+
+def test_what_has_nothing_but_a_row_policy():
+    vec = MarketMakingVecEnv(3, n_steps=20)
+    got = sekai.rollout(vec, ByRows(), 30, seed=1, progress=False)
+    assert np.array_equal(got.actions, sekai.rollout(vec, lean, 30, seed=1, progress=False).actions)
+    limited = MarketMakingVecEnv(3, n_steps=20, max_episode_steps=50)
+    stepped = sekai.rollout(limited, ByRows(), 30, seed=1, progress=False)
+    assert np.array_equal(got.actions, stepped.actions)
+
+
+def test_what_a_row_policy_raises_goes_through():
+    class Broken(ByRows):
+        def row_policy(self):
+            raise ValueError("no such table")
+
+    with pytest.raises(ValueError, match="no such table"):
+        sekai.rollout(MarketMakingVecEnv(2), Broken(), 3, progress=False)
 
 
 def test_after_a_refused_action_the_env_has_to_be_reset():

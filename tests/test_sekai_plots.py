@@ -188,6 +188,16 @@ def test_a_learning_curve_of_one_run():
     assert "mean of the last 3" in axes.get_ylabel()
 
 
+def test_a_window_forgets_what_has_left_it():
+    axes = plot_learning_curve({"PPO": ([1, 2, 3, 4], [1e17, 1, 1, 1])}, window=2).axes[0]
+    assert line(axes, "PPO")[1].tolist()[2:] == [1.0, 1.0]
+
+
+def test_a_window_longer_than_the_curve():
+    axes = plot_learning_curve({"PPO": ([1, 2], [2, 4])}, window=9).axes[0]
+    assert line(axes, "PPO")[1].tolist() == [2.0, 3.0]
+
+
 def test_a_learning_curve_without_a_window_is_the_returns():
     axes = plot_learning_curve({"PPO": ([1, 2, 2], [5.0, 3.0, 4.0])}).axes[0]
     assert len(axes.lines) == 1 and line(axes, "PPO")[1].tolist() == [5.0, 3.0, 4.0]

@@ -73,6 +73,11 @@ def is_recycled(array: NDArray[Any]) -> bool:
     return array.base.__class__ is Slab
 
 
+def is_whole(array: NDArray[Any]) -> bool:
+    """Whether an array is no view of another one, so that who holds the only reference to it has its memory alone."""
+    return array.flags.owndata or is_recycled(array)
+
+
 def _count_sole() -> int:
     kept = deque([Slab(1, np.uint8)])
     slab = kept.popleft()

@@ -24,7 +24,7 @@ from sekai.batching.infos import (
     snapshot_info,
     snapshot_value,
 )
-from sekai.results import StepResult
+from sekai.results import StepResult, VecStepResult
 from sekai.spaces import Space
 from sekai.types import InfoDict
 
@@ -46,6 +46,27 @@ def ended_info(info: InfoDict, final_observation: Any, reset_info: InfoDict) -> 
 def resets_itself(info: Mapping[str, Any]) -> bool:
     """Whether the sub-env has begun its next episode by itself, e.g. wrapped in AutoReset."""
     return FINAL_OBSERVATION in info
+
+
+def ended_observations(space: Space[Any], result: VecStepResult[Any]) -> tuple[NDArray[np.intp], Any]:
+    """The sub-envs that have begun a new episode in a step, and the terminal observations of their old one.
+
+    On a native vector env no info dict is built for it.
+
+    Args:
+        space: The observation space of the VecEnv.
+        result: What its step returned.
+
+    Returns:
+        intp (k,), ascending, and a batch of k observations in that order; none without autoreset.
+    """
+    infos = result.infos
+    if isinstance(infos, InfoList) and infos.has_final_observations and not infos.read_final():
+        return infos.done, infos.final(FINAL_OBSERVATION)
+    done = infos.done if isinstance(infos, InfoList) and infos.is_untouched else result.dones.nonzero()[0]
+    rows = [row for row in done.tolist() if resets_itself(infos[row])]
+    finals = [infos[row][FINAL_OBSERVATION] for row in rows]
+    return np.array(rows, dtype=np.intp), layout.stack(space, finals) if finals else layout.allocate(space, 0)
 
 
 # -- one row -----------------------------------------------------------------------------------------------

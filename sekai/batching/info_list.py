@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
@@ -146,6 +147,32 @@ class InfoList(list[InfoDict]):
             if read is not None:
                 read[key] = value
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nobody has read a dict, and may so have written to it."""
+        return not self._is_list and not self._dicts
+
+    @property
+    def absent(self) -> NDArray[np.bool_] | None:
+        """Bool (num_envs,), not to be written to: rows whose info is empty; None where there is none."""
+        return self._absent
+
+    @property
+    def extras(self) -> Mapping[str, Mapping[int, Any]]:
+        """What ``set_items`` has added: the values of each key by their rows."""
+        return MappingProxyType(self._extras)
+
+    def column(self, key: str) -> NDArray[Any] | None:
+        """The column that tells, but for rows of ``absent``, what all dicts hold under a key; None where none does."""
+        column = self.columns.get(key)
+        ruled = self._ended is not None and key in _KEYS_OF_THE_RULE and self.done.size > 0
+        if column is None or self._is_list or ruled or key in self._extras:
+            return None
+        if column.dtype == object:
+            return None if self._dicts else column
+        unchanged = (key in info and _same(info[key], column_item(column, row)) for row, info in self._dicts.items())
+        return column if all(unchanged) else None
+
     def stacked(self) -> dict[str, NDArray[Any]]:
         """What ``stack_infos`` gives for this list: copies of the columns, as far as no dict says otherwise."""
         if not len(self):
@@ -170,11 +197,9 @@ class InfoList(list[InfoDict]):
         return len(with_key) == self._num_rows
 
     def _stack(self, key: str) -> NDArray[Any]:
-        column = self.columns.get(key)
-        ruled = self._ended is not None and key in _KEYS_OF_THE_RULE and self.done.size > 0
-        if column is not None and column.dtype != object and not (self._is_list or ruled or key in self._extras):
-            if all(_same(info[key], column_item(column, row)) for row, info in self._dicts.items()):
-                return np.array(column)
+        column = self.column(key)
+        if column is not None and column.dtype != object:
+            return np.array(column)
         return stack_values([self._look(row)[key] for row in range(len(self))])
 
     # -- dicts ---------------------------------------------------------------------------------------------

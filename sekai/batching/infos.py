@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.batching.buffers import is_recycled
+from sekai.batching.buffers import is_whole
 from sekai.types import InfoArrays, InfoDict
 
 FINAL_OBSERVATION = "final_observation"
@@ -81,8 +81,7 @@ def snapshot_columns(columns: InfoArrays, num_rows: int, where: str) -> dict[str
             raise ValueError(
                 f"{where}: expected info column {key!r} with a first axis of {num_rows}, got shape {shape}"
             )
-        flags = array.flags
-        handed_over = not flags.writeable and (flags.owndata or is_recycled(array)) and array.dtype != object
+        handed_over = not array.flags.writeable and is_whole(array) and array.dtype != object
         copied[key] = array if handed_over else snapshot_value(array)
     return copied
 

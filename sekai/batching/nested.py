@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.batching.buffers import is_recycled
+from sekai.batching.buffers import is_whole
 from sekai.batching.infos import snapshot_value
 
 
@@ -32,8 +32,7 @@ def own_batch(batch: Any, *, held: int = 0) -> Any:
 
 def _own(part: Any, sole: bool) -> Any:
     if isinstance(part, np.ndarray):
-        owned = part.flags.owndata or is_recycled(part)
-        return part if sole and owned and part.flags.writeable else part.copy()
+        return part if sole and is_whole(part) and part.flags.writeable else part.copy()
     if isinstance(part, dict):
         return {key: _own_item(part, key, sole) for key in part}
     if isinstance(part, tuple):
@@ -64,7 +63,7 @@ def copy_batch(batch: Any) -> Any:
     """A batch in fresh arrays."""
     if batch.__class__ is np.ndarray and batch.dtype != object:
         return batch.copy()
-    return _map_parts(lambda part: part.copy() if isinstance(part, np.ndarray) else snapshot_value(part), batch)
+    return map_parts(lambda part: part.copy() if isinstance(part, np.ndarray) else snapshot_value(part), batch)
 
 
 def take(batch: Any, rows: NDArray[np.intp]) -> Any:
@@ -75,7 +74,7 @@ def take(batch: Any, rows: NDArray[np.intp]) -> Any:
             return part[rows]
         return [snapshot_value(part[row]) for row in rows.tolist()]
 
-    return _map_parts(rows_of, batch)
+    return map_parts(rows_of, batch)
 
 
 def put(batch: Any, rows: NDArray[np.intp] | slice, values: Any) -> None:
@@ -105,10 +104,10 @@ def batch_length(batch: Any) -> int | None:
     return next((length for length in map(batch_length, parts) if length is not None), None)
 
 
-def _map_parts(function: Callable[[Any], Any], batch: Any) -> Any:
-    """Call ``function`` on every array (or list of elements) of a batch; dicts and tuples are its containers."""
+def map_parts(function: Callable[..., Any], batch: Any, *others: Any) -> Any:
+    """Call ``function`` on the arrays (or lists of elements) that have the same place in batches nested alike."""
     if isinstance(batch, dict):
-        return {key: _map_parts(function, part) for key, part in batch.items()}
+        return {key: map_parts(function, part, *(other[key] for other in others)) for key, part in batch.items()}
     if isinstance(batch, tuple):
-        return tuple(_map_parts(function, part) for part in batch)
-    return function(batch)
+        return tuple(map_parts(function, *parts) for parts in zip(batch, *others, strict=True))
+    return function(batch, *others)

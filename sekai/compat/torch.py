@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
-from sekai.batching.info_list import InfoList
-from sekai.batching.infos import FINAL_OBSERVATION
-from sekai.results import VecStepResult
-from sekai.rollouts.parts import map_parts
+from sekai.batching.episodes import ended_observations
+from sekai.batching.nested import map_parts
 from sekai.spaces import Space
 from sekai.types import InfoDict, SeedType
 from sekai.vector import VecEnv
@@ -212,21 +209,3 @@ def to_arrays(batch: Any) -> Any:
         return (part.float() if part.dtype == torch.bfloat16 else part).numpy()
 
     return map_parts(array, batch)
-
-
-def ended_observations(space: Space[Any], result: VecStepResult[Any]) -> tuple[NDArray[np.intp], Any]:
-    """The sub-envs that have begun a new episode in a step, and the terminal observations of their old one.
-
-    Args:
-        space: The observation space of the VecEnv, of a fixed layout.
-        result: What its step returned.
-
-    Returns:
-        intp (k,), ascending, and a batch of k observations in that order; none without autoreset.
-    """
-    infos = result.infos
-    if isinstance(infos, InfoList) and infos.has_final_observations and not infos.read_final():
-        return infos.done, infos.final(FINAL_OBSERVATION)
-    rows = [row for row in result.dones.nonzero()[0].tolist() if FINAL_OBSERVATION in infos[row]]
-    finals = [infos[row][FINAL_OBSERVATION] for row in rows]
-    return np.array(rows, dtype=np.intp), layout.stack(space, finals) if finals else layout.allocate(space, 0)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
+from sekai.batching.episodes import ended_observations
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Space, Tuple
 from sekai.vector import VecEnv
 
@@ -21,7 +22,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError('sekai.compat.torchrl needs TorchRL: pip install "sekai[torchrl]"') from error
 
-from sekai.compat.torch import ended_observations, to_arrays, to_tensors
+from sekai.compat.torch import to_arrays, to_tensors
 
 
 class SekaiTorchRLEnv(EnvBase):

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import types
+from numba.core.errors import NumbaError
 from numba.extending import overload
 
 from sekai.checks import check_count
@@ -30,7 +31,8 @@ BLOCK = 1024
 #: Fewer rows than this are not worth a second thread, which others may keep from running while it is waited for.
 PARALLEL_FROM = 8192
 
-_BOUNDS_ARE_CHECKED = bool(numba.config.BOUNDSCHECK)
+#: Then no kernel runs on several threads, which no exception leaves.
+BOUNDS_ARE_CHECKED = bool(numba.config.BOUNDSCHECK)
 
 
 def jit_batch(
@@ -109,14 +111,18 @@ class BatchKernel(Generic[Kernel]):
         column = args[self._array]
         n = len(column) if column.__class__ is np.ndarray and column.ndim else self._count(args)
         num_threads = threads.get_num_threads()
-        if num_threads == 1 or n < self.parallel_from or _BOUNDS_ARE_CHECKED:  # no exception leaves a thread
-            fits = drivers.call_serial(n, *args)
-        else:
-            before = threads.limit(num_threads)
-            try:
-                fits = drivers.call_parallel(n, num_threads, *args)
-            finally:
-                threads.limit(before)
+        try:
+            if num_threads == 1 or n < self.parallel_from or BOUNDS_ARE_CHECKED:
+                fits = drivers.call_serial(n, *args)
+            else:
+                before = threads.limit(num_threads)
+                try:
+                    fits = drivers.call_parallel(n, num_threads, *args)
+                finally:
+                    threads.limit(before)
+        except (NumbaError, NameError):
+            self._compile_alone(args)
+            raise
         if not fits:
             lengths = {self._names[position]: sorted(set(_lengths(args[position]))) for position in self._rows}
             raise ValueError(f"{self.__name__}: expected as many rows in each array, got {lengths}")
@@ -145,16 +151,35 @@ class BatchKernel(Generic[Kernel]):
         key = tuple(map(_structure, args)) if any(map(_has_plain_tuple, args)) else kinds
         drivers = self._drivers.get(key)
         if drivers is None:
-            for position in self._rows:
-                self._refuse_lists(self._names[position], args[position])
+            for position, name in enumerate(self._names):
+                self._check_type(name, args[position], position in self._rows)
             drivers = self._drivers[key] = Drivers(self, args)
         return drivers
 
-    def _refuse_lists(self, name: str, value: Any) -> None:
+    def _compile_alone(self, args: tuple[Any, ...]) -> None:
+        """Compile the kernel for some arguments, and let it raise: its own errors name its lines, not the drivers'."""
+        if hasattr(self.kernel, "compile"):
+            rows = (rows_between(arg, 0, 0) if k in self._rows else arg for k, arg in enumerate(args))
+            code = self.py_func.__code__  # type: ignore[attr-defined]
+            try:
+                # Anew, since what has failed once keeps its error, to which the drivers have added.
+                compile_kernel(self.py_func).compile(tuple(map(numba.typeof, rows)))
+            except NumbaError as error:
+                where = f"{self.__name__} ({code.co_filename}, line {code.co_firstlineno})"
+                raise type(error)(f"{where}: {error}") from None
+
+    def _check_type(self, name: str, value: Any, are_rows: bool) -> None:
+        """Refuse what Numba has no type for, and a list of rows, which would be the same in each block."""
         if isinstance(value, tuple):
             for item in value:
-                self._refuse_lists(name, item)
-        elif isinstance(value, list):  # which would be the same in each block
+                self._check_type(name, item, are_rows)
+            return
+        try:
+            numba.typeof(value)
+            fits = not (are_rows and isinstance(value, list))
+        except ValueError:
+            fits = False
+        if not fits:
             expected = "expected an array, a scalar or a tuple of them"
             raise TypeError(f"{self.__name__}: {name}: {expected}, got {type(value).__name__}")
 
@@ -188,7 +213,8 @@ class Drivers:
             "_fits": has_rows,
             "_prange": numba.prange,
         }
-        arguments = [f"arg_{name}" for name in batch._names]  # so that none is called as a variable here is
+        # Numbered, so that none is called as a field of another or as a variable here is.
+        arguments = [f"arg{position}_{name}" for position, name in enumerate(batch._names)]
         flat, given, passed, checks = [], [], [], []
         for position, (name, value) in enumerate(zip(arguments, args, strict=True)):
             fields = Fields(name, value, scope)
@@ -261,8 +287,7 @@ class Fields:
         if not isinstance(value, tuple):
             self.names.append(name)
             return "{}"
-        keys = getattr(value, "_fields", range(len(value)))
-        items = [self._unfold(f"{name}_{key}", item, scope) for key, item in zip(keys, value, strict=True)]
+        items = [self._unfold(f"{name}_{k}", item, scope) for k, item in enumerate(value)]
         inner = "".join(f"{item}, " for item in items)
         if not hasattr(value, "_fields"):
             return f"({inner})"

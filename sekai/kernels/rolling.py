@@ -6,16 +6,21 @@ threads. It gives the numbers that calls of policy and ``step()`` give, since bo
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from numba.core import types
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
 from sekai.kernels import threads
-from sekai.kernels.batch import BLOCK, Fields, jit_batch, rows_between
+from sekai.kernels.batch import BLOCK, BOUNDS_ARE_CHECKED, Fields, jit_batch, rows_between
 from sekai.kernels.jit import compile_kernel, jit
 
 
@@ -44,16 +49,18 @@ class Recording(NamedTuple):
     """The arrays of a compiled rollout, time first.
 
     Attributes:
-        observations: (T + 1, N, ...), that of the next step filled already.
+        observations: (T, N, ...), those of the next step filled already.
+        last_observations: (N, ...), what is shown after step T.
         actions: (T, N, ...).
         rewards: f8 (T, N).
         terminated: bool (T, N), False so far.
         truncated: bool (T, N).
         final_observations: (K, N, ...), those of the K steps of a call.
-        refused: i8 (threads, 2), step and row of an invalid action; -1 where there was none.
+        refused: i8 (threads, 2), step and row of the earliest invalid action; -1 where there was none.
     """
 
     observations: NDArray[Any]
+    last_observations: NDArray[Any]
     actions: NDArray[Any]
     rewards: NDArray[np.float64]
     terminated: NDArray[np.bool_]
@@ -91,10 +98,13 @@ def roll(
         infos: Arrays (L, N), written: step ``t`` is row ``(t + 1) % L``, and row ``first % L`` holds what went before.
     """
     given = {"parameters": parameters, "shared": shared, "columns": columns, "recording": recording, "infos": infos}
-    key = (advance, policy, *(_structure(value) for value in given.values()))
+    widths = math.prod(recording.observations.shape[2:]), math.prod(recording.actions.shape[2:])
+    key = (advance, policy, widths, *(_structure(value) for value in given.values()))
     rolling = _ROLLING.get(key)
     if rolling is None:
-        rolling = _ROLLING[key] = Rolling(advance, policy, given)
+        if len(_ROLLING) >= _MOST_LOOPS:
+            del _ROLLING[next(iter(_ROLLING))]
+        rolling = _ROLLING[key] = Rolling(advance, policy, widths, given)
     num_threads = len(recording.refused)
     if num_threads == 1:
         rolling.serial(first, steps, now, *rolling.take_apart(**given))
@@ -106,8 +116,9 @@ def roll(
         threads.limit(before)
 
 
-#: The loops made so far.
+#: The loops made so far, the last ones: a notebook that defines its policy again makes another each time.
 _ROLLING: dict[Any, Rolling] = {}
+_MOST_LOOPS = 64
 
 
 def _structure(value: Any) -> Any:
@@ -120,29 +131,40 @@ class Rolling:
     Args:
         advance: See ``roll``.
         policy: Likewise.
+        widths: Of an observation and of an action, flattened. The loop is written for them, since the compiler
+            vectorises a loop over rows only if it knows how far apart they are.
         given: The arguments after ``now``, by name, or others like them.
     """
 
-    def __init__(self, advance: Callable[..., None], policy: Callable[..., None], given: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        advance: Callable[..., None],
+        policy: Callable[..., None],
+        widths: tuple[int, int],
+        given: dict[str, Any],
+    ) -> None:
         scope: dict[str, Any] = {
             "__name__": advance.__module__,
             "_rows": rows_between,
             "_empty": np.empty,
             "_bool": np.bool_,
+            "_some": some,
+            "_first_of": first_of,
             "_act": act,
+            "_as_rows": as_rows,
             "_policy": policy,
             "_advance": advance,
             "_Outcome": RolledStep,
             "_prange": numba.prange,
         }
         fields = {name: Fields(name, value, scope) for name, value in given.items()}
-        source = _write_source(fields)
+        source = _write_source(fields, *widths)
         exec(compile(source, f"<rollout of {advance.__name__} and {policy.__name__}>", "exec"), scope)
         self.serial, self.parallel = compile_kernel(scope["serial"]), compile_kernel(scope["parallel"], parallel=True)
         self.take_apart: Callable[..., tuple[Any, ...]] = scope["take_apart"]
 
 
-def _write_source(fields: dict[str, Fields]) -> str:
+def _write_source(fields: dict[str, Fields], observation_width: int, action_width: int) -> str:
     whole = {name: each.put_together("{}") for name, each in fields.items()}
     recorded = dict(zip(Recording._fields, fields["recording"].names, strict=True))
     infos = fields["infos"].names
@@ -158,9 +180,18 @@ def _write_source(fields: dict[str, Fields]) -> str:
             for k in range(steps):
                 step = first + k
                 seen, taken = {recorded["observations"]}[step][lo:hi], {recorded["actions"]}[step][lo:hi]
-                _act(_policy, {whole["parameters"]}, seen, taken)
+                _act(
+                    _policy,
+                    {whole["parameters"]},
+                    _as_rows(seen, {observation_width}),
+                    _as_rows(taken, {action_width}),
+                )
+                if step + 1 < len({recorded["observations"]}):
+                    shown = {recorded["observations"]}[step + 1][lo:hi]
+                else:
+                    shown = {recorded["last_observations"]}[lo:hi]
                 outcome = _Outcome(
-                    {recorded["observations"]}[step + 1][lo:hi],
+                    shown,
                     {recorded["final_observations"]}[k][lo:hi],
                     {recorded["rewards"]}[step][lo:hi],
                     {recorded["terminated"]}[step][lo:hi],
@@ -168,10 +199,9 @@ def _write_source(fields: dict[str, Fields]) -> str:
                     invalid,
                 )
                 _advance({whole["shared"]}, rows, now + k, taken, ({rows["before"]}), ({rows["after"]}), outcome)
-                for i in range(hi - lo):
-                    if invalid[i] and {recorded["refused"]}[thread, 0] < 0:
-                        {recorded["refused"]}[thread, 0] = step
-                        {recorded["refused"]}[thread, 1] = lo + i
+                if _some(invalid) and not 0 <= {recorded["refused"]}[thread, 0] <= step:
+                    {recorded["refused"]}[thread, 0] = step
+                    {recorded["refused"]}[thread, 1] = lo + _first_of(invalid)
 """
     names = ", ".join(name for each in fields.values() for name in each.names)
     return f"""
@@ -192,18 +222,43 @@ def take_apart({", ".join(fields)}):
 
 def rolling_threads(num_envs: int) -> int:
     """How many threads a rollout of so many sub-envs is worth."""
-    return threads.get_num_threads() if num_envs >= 4 * BLOCK else 1  # which is for many steps at once
+    # From fewer on than a single step is, as there are many steps at once.
+    return threads.get_num_threads() if num_envs >= 4 * BLOCK and not BOUNDS_ARE_CHECKED else 1
+
+
+@intrinsic(prefer_literal=True)
+def as_rows(typing_context: Any, array: Any, width: Any) -> Any:
+    """A C-contiguous array (n, ...) as rows (n, width), where ``width`` is a number written in the source."""
+    if array.layout != "C":
+        raise TypeError(f"as_rows: expected a C-contiguous array, got {array}")
+    rows = array.copy(ndim=2)
+
+    def view(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole, flat = make_array(array)(context, builder, arguments[0]), make_array(rows)(context, builder)
+        item = context.get_abi_sizeof(context.get_data_type(array.dtype))
+        constant = functools.partial(context.get_constant, types.intp)
+        populate_array(
+            flat,
+            data=whole.data,
+            shape=[builder.extract_value(whole.shape, 0), constant(width.literal_value)],
+            strides=[constant(width.literal_value * item), constant(item)],
+            itemsize=constant(item),
+            meminfo=whole.meminfo,
+            parent=whole.parent,
+        )
+        return impl_ret_borrowed(context, builder, rows, flat._getvalue())
+
+    return rows(array, width), view
 
 
 @jit
 def act(policy: Any, parameters: Any, observations: NDArray[Any], actions: NDArray[Any]) -> None:
-    """Let a row policy act on every row."""
-    seen, taken = observations.reshape((len(observations), -1)), actions.reshape((len(actions), -1))
-    for i in range(len(seen)):
-        policy(parameters, seen[i], taken[i])
+    """Let a row policy act on every row, of observations and actions flattened to (n, width)."""
+    for i in range(len(observations)):
+        policy(parameters, observations[i], actions[i])
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
 def with_parameters(policy: Callable[..., None]) -> Callable[..., None]:
     """A row policy ``policy(observation, action)`` as one with parameters, which it ignores."""
 
@@ -214,15 +269,34 @@ def with_parameters(policy: Callable[..., None]) -> Callable[..., None]:
     return jit(act_without)
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
 def batch_of(policy: Callable[..., None]) -> Callable[..., None]:
     """A row policy for a batch: ``act_on(parameters, observations, actions)``."""
 
     def act_on(parameters: Any, observations: NDArray[Any], actions: NDArray[Any]) -> None:
-        act(policy, parameters, observations, actions)
+        n = len(observations)
+        act(policy, parameters, observations.reshape((n, -1)), actions.reshape((n, -1)))
 
     act_on.__qualname__ = f"{policy.__qualname__}_on_rows"
     return jit_batch(shared="parameters")(act_on)
+
+
+@jit
+def some(flags: NDArray[np.bool_]) -> bool:
+    """Whether any flag, bool (n,), is set; without a branch, since mostly none is and a loop without is vectorised."""
+    found = False
+    for i in range(len(flags)):
+        found |= flags[i]
+    return found
+
+
+@jit
+def first_of(flags: NDArray[np.bool_]) -> int:
+    """Where the first flag, bool (n,), is set; n if none is."""
+    for i in range(len(flags)):
+        if flags[i]:
+            return i
+    return len(flags)
 
 
 @jit
@@ -239,10 +313,7 @@ def gather_ends(ended: NDArray[np.bool_], indices: NDArray[np.intp]) -> int:
         row = ended[step]
         for lo in range(0, num_rows, 256):
             block = row[lo : lo + 256]
-            some = False
-            for i in range(len(block)):  # without a branch: most blocks hold none
-                some |= block[i]
-            if some:
+            if some(block):
                 for i in range(len(block)):
                     if block[i]:
                         if count < len(indices):

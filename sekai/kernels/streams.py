@@ -64,13 +64,19 @@ def make_streams(seeds: Iterable[Any]) -> Streams:
     """Streams at their beginning.
 
     Args:
-        seeds: One integer per sub-env, or None for a stream that no other run will draw.
+        seeds: One integer per sub-env, or None for a stream that no other run will draw. Of many, a uint64 array is
+            the quick way.
 
     Raises:
         TypeError: A seed is no integer.
         ValueError: A seed is negative.
     """
-    keys = np.array([_draw_key() if seed is None else key_of_seed(check_seed(seed)) for seed in seeds], dtype=np.uint64)
+    if isinstance(seeds, np.ndarray) and seeds.dtype == np.uint64:
+        keys = np.array(seeds)  # see key_of_seed
+    else:
+        keys = np.array(
+            [_draw_key() if seed is None else key_of_seed(check_seed(seed)) for seed in seeds], dtype=np.uint64
+        )
     return Streams(keys, np.zeros(len(keys), dtype=np.uint64))
 
 

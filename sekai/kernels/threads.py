@@ -13,27 +13,13 @@ import os
 import numba
 
 from sekai.checks import check_count
-from sekai.cores import usable_cores
+from sekai.cores import threads_asked_for, usable_cores
 
 #: How many there can be.
 _most = int(numba.config.NUMBA_NUM_THREADS)
 
 
-def from_environment() -> int:
-    """The number of threads that the environment asks for.
-
-    Raises:
-        ValueError: ``SEKAI_NUM_THREADS`` is no integer of at least 1.
-    """
-    text = os.environ.get("SEKAI_NUM_THREADS")
-    if text is None:
-        return min(usable_cores(), _most)
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise ValueError(f"SEKAI_NUM_THREADS: expected an integer of at least 1, got {text!r}")
-    return min(int(text), _most)
-
-
-_num_threads = from_environment()
+_num_threads = min(threads_asked_for() or usable_cores(), _most)
 
 
 def get_num_threads() -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.checks import check_count
@@ -75,11 +76,12 @@ def _draw_curve(
 
 def _running_mean(returns: NDArray[np.float64], window: int) -> NDArray[np.float64]:
     """The mean of each return and up to ``window - 1`` before it, along the first axis."""
-    sums = np.cumsum(returns, axis=0)
-    sums[window:] -= sums[:-window].copy()
-    counts = np.minimum(np.arange(1, len(returns) + 1), window)
-    means: NDArray[np.float64] = sums / counts.reshape(-1, *[1] * (returns.ndim - 1))
-    return means
+    first = returns[: window - 1]
+    counts = np.arange(1, len(first) + 1).reshape(-1, *[1] * (returns.ndim - 1))
+    means = [np.cumsum(first, axis=0) / counts]
+    if len(returns) >= window:
+        means.append(sliding_window_view(returns, window, axis=0).mean(axis=-1))
+    return np.concatenate(means)
 
 
 def _read_curve(curve: Curve, where: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -51,7 +51,7 @@ def as_row_policy(policy: Any, action_space: Space[Any]) -> RowPolicy | None:
 
     Args:
         policy: Of rows is a function of an observation and an action, made by ``sekai.kernels.jit``, and what has a
-            ``row_policy()`` that gives one with parameters, and those.
+            ``row_policy()`` that gives one with parameters, and those; None where the policy differs between rows.
         action_space: Of the env.
     """
     if getattr(policy, "is_kernel", False) and _num_parameters(policy) == 2:
@@ -59,11 +59,8 @@ def as_row_policy(policy: Any, action_space: Space[Any]) -> RowPolicy | None:
 
         return RowPolicy(with_parameters(policy), (), action_space)
     if callable(getattr(policy, "row_policy", None)):
-        try:
-            row, parameters = policy.row_policy()
-        except ValueError:  # not this one: it has a parameter for each sub-env, say
-            return None
-        return RowPolicy(row, parameters, action_space)
+        with_its_parameters = policy.row_policy()
+        return None if with_its_parameters is None else RowPolicy(*with_its_parameters, action_space)
     return None
 
 
@@ -103,12 +100,13 @@ def fill_compiled(
     from sekai.kernels.rolling import Recording, gather_ends, roll, rolling_threads
 
     total, num_envs = storage.rewards.shape
-    observations = storage.room_for_observations(total + 1)
+    observations = storage.observations
     observations[0] = first_observations
-    storage.terminated = np.zeros((total, num_envs), dtype=np.bool_)  # untouched memory, where nothing terminates
+    last: NDArray[Any] = np.empty_like(first_observations)
     at_once = min(_STEPS_AT_ONCE, total)
     recording = Recording(
         observations=observations,
+        last_observations=last,
         actions=storage.actions,
         rewards=storage.rewards,
         terminated=storage.terminated,
@@ -124,6 +122,7 @@ def fill_compiled(
     done = 0
     while done < total:
         steps = min(at_once, total - done)
+        vec.abandon()  # whatever interrupts the compiled steps, or comes before they are taken over
         roll(
             step.advance,
             policy.row,
@@ -150,9 +149,11 @@ def fill_compiled(
         if len(refused):
             at, row = min(map(tuple, refused.tolist()))
             vec.abandon()
-            raise InvalidAction(f"rollout, step {at}: got the action {storage.actions[at, row]} (sub-env {row})")
+            raise InvalidAction(
+                f"rollout, step {at}: expected an action that step() takes, "
+                f"got {storage.actions[at, row]} (sub-env {row})"
+            )
         advance(steps)
     for key in storage.columns:
         storage.columns[key].array = infos[key][1:]
-    last: NDArray[Any] = observations[total]
     return last

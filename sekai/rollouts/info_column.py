@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import column_item, stack_values
@@ -23,33 +23,35 @@ class InfoColumn:
     Args:
         key: Its key in the infos.
         num_steps: The number T of steps.
+        used: An array of which nothing is needed any more, taken if it fits; None for fresh memory.
 
     Attributes:
         array: (T, N, ...), once the first step is written.
     """
 
-    def __init__(self, key: str, num_steps: int) -> None:
+    def __init__(self, key: str, num_steps: int, used: NDArray[Any] | None = None) -> None:
         self.key = key
         self.num_steps = num_steps
         self.array: NDArray[Any]
+        self._used = used
 
-    def write(self, step: int, infos: list[InfoDict], frozen: NDArray[np.bool_] | None) -> None:
+    def write(self, step: int, infos: list[InfoDict]) -> None:
         """Take in one step.
 
         Args:
             step: Which; steps come in order.
             infos: One per sub-env.
-            frozen: bool (N,), the sub-envs whose info is empty whatever the columns hold; None for none.
 
         Raises:
             KeyError: It is the first step, and no sub-env has the key.
         """
-        rows, values = _rows_with(self.key, infos, frozen)
+        rows, values = _rows_with(self.key, infos)
         if step == 0:
             if not len(values):
                 there = sorted({key for info in infos for key in info})
                 raise KeyError(f"rollout(infos=...): no info {self.key!r} in the first step; there are {there}")
-            self._allocate(len(infos), values)
+            shape = () if values.dtype == _OBJECT else values.shape[1:]
+            self.array = self.room((self.num_steps, len(infos), *shape), values.dtype)
         array, gaps = self.array, len(values) < len(infos)
         if not gaps and values.dtype == array.dtype and values.shape == array.shape[1:]:
             array[step] = values
@@ -65,9 +67,12 @@ class InfoColumn:
             self.array[step] = _GAPS[dtype.kind]
         self.array[step, rows] = _as_objects(values) if dtype == _OBJECT else values
 
-    def _allocate(self, num_envs: int, values: NDArray[Any]) -> None:
-        shape = () if values.dtype == _OBJECT else values.shape[1:]
-        self.array = np.empty((self.num_steps, num_envs, *shape), values.dtype)
+    def room(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """An array (T, N, ...) that is not filled."""
+        used = self._used
+        if used is not None and used.shape == shape and used.dtype == dtype and used.flags.carray:
+            return used
+        return np.empty(shape, dtype)
 
     def _convert(self, num_written: int, dtype: np.dtype[Any]) -> None:
         """Move the steps written so far into an array of another dtype, which is (T, N) if that is object."""
@@ -78,11 +83,11 @@ class InfoColumn:
             self.array[step] = _as_objects(array[step]) if dtype == _OBJECT else array[step]
 
 
-def _rows_with(key: str, infos: list[InfoDict], frozen: NDArray[np.bool_] | None) -> tuple[Any, NDArray[Any]]:
+def _rows_with(key: str, infos: list[InfoDict]) -> tuple[Any, NDArray[Any]]:
     """The rows whose info has the key, as an index, and their values."""
-    if isinstance(infos, InfoList) and key in infos.columns:
-        column = infos.columns[key]
-        rows = slice(None) if frozen is None else np.flatnonzero(~frozen)
+    column = infos.column(key) if isinstance(infos, InfoList) else None
+    if column is not None:
+        rows = slice(None) if infos.absent is None else np.flatnonzero(~infos.absent)
         return rows, column[rows]
     having = [row for row, info in enumerate(infos) if key in info]
     return having, stack_values([infos[row][key] for row in having])

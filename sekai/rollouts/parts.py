@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
-from sekai.batching.layout import copy_batch
+from sekai.batching.nested import copy_batch, map_parts
 from sekai.errors import InvalidObservation
 
 
-def map_parts(function: Callable[..., Any], batch: Any, *others: Any) -> Any:
-    """Call ``function`` on the arrays (or lists of elements) that have the same place in batches nested alike."""
-    if isinstance(batch, dict):
-        return {key: map_parts(function, part, *(other[key] for other in others)) for key, part in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(map_parts(function, *parts) for parts in zip(batch, *others, strict=True))
-    return function(batch, *others)
+def room_for(name: str, batch: Any, num_steps: int, used: Any = None) -> Any:
+    """Room for ``num_steps`` batches like this one, not filled: arrays with one more axis, or a list of batches.
 
+    Args:
+        name: What the batches are, for error messages.
+        batch: One of them.
+        num_steps: How many there will be.
+        used: Room of which nothing is needed any more, to be taken again; None for fresh memory.
 
-def room_for(batch: Any, num_steps: int) -> Any:
-    """Room for ``num_steps`` batches like this one, not filled: arrays with one more axis, or a list of batches."""
+    Raises:
+        ValueError: What was used is nested otherwise, or of another shape or dtype.
+    """
 
-    def room(part: Any) -> Any:
+    def room(part: Any, used: Any = None) -> Any:
         if isinstance(part, np.ndarray):
-            return np.empty((num_steps, *part.shape), part.dtype)
+            return room_of(name, (num_steps, *part.shape), part.dtype, used)
         return [None] * num_steps
 
-    return map_parts(room, batch)
+    if used is None:
+        return map_parts(room, batch)
+    try:
+        return map_parts(room, batch, used)
+    except (IndexError, KeyError, TypeError):
+        raise ValueError(f"rollout(out=...): expected {name} of the spaces of this env, nested alike") from None
+
+
+def room_of(name: str, shape: tuple[int, ...], dtype: DTypeLike, used: Any = None) -> NDArray[Any]:
+    """An array, not filled (see ``room_for``)."""
+    if used is None:
+        return np.empty(shape, dtype)
+    if not isinstance(used, np.ndarray) or used.shape != shape or used.dtype != dtype or not used.flags.carray:
+        got = f"shape {used.shape} and dtype {used.dtype}" if isinstance(used, np.ndarray) else type(used).__name__
+        raise ValueError(
+            f"rollout(out=...): {name}: expected a writable, C-contiguous array of shape {shape} and dtype "
+            f"{np.dtype(dtype)}, got {got}"
+        )
+    return used
 
 
 def write_step(steps: Any, step: int, batch: Any) -> None:

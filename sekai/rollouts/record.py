@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.rollouts.parts import map_parts
+from sekai.batching.nested import map_parts
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

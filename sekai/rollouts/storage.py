@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
-from sekai.batching.info_list import InfoList
+from sekai.batching.episodes import ended_observations
 from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.errors import InvalidObservation
 from sekai.results import VecStepResult
 from sekai.rollouts.info_column import InfoColumn
-from sekai.rollouts.parts import join, room_for, write_step
+from sekai.rollouts.parts import join, room_for, room_of, write_step
 from sekai.rollouts.record import Rollout
 from sekai.vector import VecEnv
 
@@ -29,28 +29,43 @@ class Storage:
         observations: The batch of first observations, like which all others are.
         num_steps: The number T of steps.
         infos: The keys of the infos to keep.
+        out: A rollout whose memory is to be taken; None for fresh memory.
+
+    Attributes:
+        terminated: bool (T, N), False so far; so ``frozen``.
+
+    Raises:
+        ValueError: ``out`` is of another number of steps or sub-envs, or of other spaces.
     """
 
-    def __init__(self, vec: VecEnv[Any, Any], observations: Any, num_steps: int, infos: Iterable[str]) -> None:
+    def __init__(
+        self, vec: VecEnv[Any, Any], observations: Any, num_steps: int, infos: Iterable[str], out: Rollout | None
+    ) -> None:
         self.num_steps = num_steps
         shape = (num_steps, vec.num_envs)
-        self.observations = room_for(observations, num_steps)
-        self.actions = room_for(layout.allocate(vec.action_space, vec.num_envs), num_steps)
-        self.rewards: NDArray[np.float64] = np.empty(shape)
-        self.terminated = np.empty(shape, dtype=np.bool_)
-        self.truncated = np.empty(shape, dtype=np.bool_)
-        self.frozen = np.zeros(shape, dtype=np.bool_)
-        self.columns = {key: InfoColumn(key, num_steps) for key in infos}
+
+        def used(name: str) -> Any:
+            return getattr(out, name, None)
+
+        def flags(name: str) -> NDArray[np.bool_]:
+            if out is None:
+                return np.zeros(shape, dtype=np.bool_)  # memory that nobody has touched, where none is set
+            room = room_of(name, shape, np.bool_, used(name))
+            room[...] = False
+            return room
+
+        actions = layout.allocate(vec.action_space, vec.num_envs)
+        self.rewards: NDArray[np.float64] = room_of("rewards", shape, np.float64, used("rewards"))
+        self.observations = room_for("observations", observations, num_steps, used("observations"))
+        self.actions = room_for("actions", actions, num_steps, used("actions"))
+        self.truncated = room_of("truncated", shape, np.bool_, used("truncated"))
+        self.terminated, self.frozen = flags("terminated"), flags("frozen")
+        columns = {} if out is None else out.infos
+        self.columns = {key: InfoColumn(key, num_steps, columns.get(key)) for key in infos}
         self._space = vec.observation_space
         self._autoreset = vec.autoreset
         self._final_indices: list[NDArray[np.intp]] = []
         self._final_observations: list[Any] = []
-
-    def room_for_observations(self, num_steps: int) -> Any:
-        """Make other room for the observations, and for those after the last step."""
-        room = room_for(self.observations[0], num_steps)
-        self.observations = room[: self.num_steps]
-        return room
 
     def write_observations(self, step: int, observations: Any) -> None:
         """Copy what the policy is about to see."""
@@ -77,10 +92,15 @@ class Storage:
         self.truncated[step] = result.truncated
         if frozen is not None:
             self.frozen[step] = frozen
-            frozen = frozen if frozen.any() else None
         for column in self.columns.values():
-            column.write(step, result.infos, frozen)
-        rows, observations = self._finals(step, result, frozen)
+            column.write(step, result.infos)
+        rows, observations = ended_observations(self._space, result)
+        if self._autoreset and rows.size < np.count_nonzero(result.dones):
+            row = min({*np.flatnonzero(result.dones).tolist()} - {*rows.tolist()})
+            raise InvalidObservation(
+                f"step {step}: sub-env {row}: expected {FINAL_OBSERVATION!r} in the info of the step that ended its "
+                f"episode, since autoreset is on, got {sorted(result.infos[row])}"
+            )
         if rows.size:
             self.add_finals(np.column_stack([np.full(rows.size, step), rows]), observations)
 
@@ -88,24 +108,6 @@ class Storage:
         """Take over a batch of terminal observations, after all earlier ones; step and sub-env of each, (k, 2)."""
         self._final_indices.append(indices)
         self._final_observations.append(observations)
-
-    def _finals(
-        self, step: int, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.intp], Any]:
-        """The sub-envs that have begun a new episode, and the batch of terminal observations of their old one."""
-        infos = result.infos
-        if isinstance(infos, InfoList) and infos.has_final_observations and not infos.read_final():
-            return infos.done, infos.final(FINAL_OBSERVATION)
-        ended = np.flatnonzero(result.dones if frozen is None else result.dones & ~frozen).tolist()
-        rows = [row for row in ended if FINAL_OBSERVATION in infos[row]]
-        if self._autoreset and rows != ended:
-            row = min({*ended} - {*rows})
-            raise InvalidObservation(
-                f"step {step}: sub-env {row}: expected {FINAL_OBSERVATION!r} in the info of the step that ended its "
-                f"episode, since autoreset is on, got {sorted(infos[row])}"
-            )
-        finals = [infos[row][FINAL_OBSERVATION] for row in rows]
-        return np.array(rows, dtype=np.intp), layout.stack(self._space, finals) if finals else None
 
     def rollout(self, last_observations: Any) -> Rollout:
         """The filled arrays as a record, with what the policy would see next."""

@@ -1,5 +1,6 @@
 """Vector environments: the contract, the backends and the wrappers."""
 
+from sekai.batching.episodes import ended_observations
 from sekai.batching.info_list import InfoList, stack_infos
 from sekai.results import VecResetResult, VecStepResult
 from sekai.vector.aio import AsyncVecEnv
@@ -38,6 +39,7 @@ __all__ = [
     "VecTransformObservation",
     "VecTransformReward",
     "VecWrapper",
+    "ended_observations",
     "shared",
     "stack_infos",
 ]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from sekai.cores import threads_asked_for
 from sekai.errors import VecEnvClosed, VecEnvWorkerError
 from sekai.vector.line import HungUp, Line
 from sekai.vector.member import Ears, Member
@@ -362,9 +363,8 @@ def _one_thread_each() -> Iterator[dict[str, str]]:
     with _environment:
         added = [name for name in THREAD_VARIABLES if name not in os.environ]
         values = dict.fromkeys(added, "1")
-        kernels = os.environ.get("SEKAI_NUM_THREADS", "1")
-        if "NUMBA_NUM_THREADS" in added and kernels.isdecimal():
-            values["NUMBA_NUM_THREADS"] = kernels
+        if "NUMBA_NUM_THREADS" in added:
+            values["NUMBA_NUM_THREADS"] = str(threads_asked_for() or 1)
         os.environ.update(values, **{ONE_THREAD_MARK: " ".join(added)})
         try:
             yield {name: os.environ[name] for name in THREAD_VARIABLES}

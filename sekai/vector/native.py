@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sekai.batching import inputs, layout
-from sekai.batching.buffers import SMALL, Buffers, is_recycled
+from sekai.batching.buffers import SMALL, Buffers, is_recycled, is_whole
 from sekai.batching.episodes import EndedBatch, MaskEpisodes
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import snapshot_columns
@@ -48,6 +48,9 @@ def _count_sole_output() -> int:
 
 _SOLE_OUTPUT = _count_sole_output()
 _FLOAT64, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
+
+#: The methods that a compiled step stands for.
+_WHAT_A_STEP_IS = frozenset(("step", "reset", "_step", "_observe", "_observe_rows", "_reset_envs", "_reset_infos"))
 
 
 class NativeVecEnv(VecEnv[ObsType, ActType]):
@@ -173,7 +176,10 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         return {}
 
     def _compiled_step(self) -> CompiledStep | None:
-        """The step as a compiled function of rows, for rollouts that run in compiled code; the default has none."""
+        """The step as a compiled function of rows, for rollouts that run in compiled code; the default has none.
+
+        It is not asked for in a subclass that overrides ``_step`` or another of the hooks above, which it stands for.
+        """
         return None
 
     def _absorb(self, infos: dict[str, NDArray[Any]]) -> None:
@@ -238,14 +244,22 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         return VecResetResult(observations, InfoList.of_columns(self.num_envs, columns))
 
     def compiled_step(self) -> CompiledStep | None:
-        """The step as a compiled function of rows, autoreset included; None where this market cannot offer it."""
+        """The step as a compiled function of rows, autoreset included; None where this market cannot offer it.
+
+        Nor can a subclass that steps, observes or resets otherwise than the class that wrote the compiled step.
+        """
         self._require_reset()
         if not self.autoreset or self.__clock.limit is not None or self.__autoreset_options is not None:
             return None
-        return self._compiled_step()
+        for kind in type(self).__mro__:
+            if "_compiled_step" in vars(kind):
+                return self._compiled_step()
+            if not _WHAT_A_STEP_IS.isdisjoint(vars(kind)):
+                return None
+        return None
 
     def absorb(self, steps: int, infos: dict[str, NDArray[Any]]) -> None:
-        """Take note of steps that were made with ``compiled_step()``.
+        """Take over steps that were made with ``compiled_step()``, ``abandon()`` having been called before.
 
         Args:
             steps: How many.
@@ -253,9 +267,13 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """
         self.__clock.now += steps
         self._absorb(infos)
+        self._has_reset = True
 
     def abandon(self) -> None:
-        """Let the next call have to be ``reset()``: a step with ``compiled_step()`` was cut short by a wrong action."""
+        """Let the next call have to be ``reset()``, unless ``absorb()`` takes over what compiled steps will have made.
+
+        They leave the market between two states if they are interrupted or act in a way that ``step()`` refuses.
+        """
         self._has_reset = False
 
     def close(self) -> None:
@@ -328,7 +346,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     def __column(self, values: Any, dtype: np.dtype[Any], name: str) -> Any:
         if values.__class__ is np.ndarray and values.dtype == dtype and values.shape == (self.num_envs,):
             # As it was returned, if nobody else has it.
-            return values if sys.getrefcount(values) <= _SOLE_OUTPUT else values.copy()
+            ours = sys.getrefcount(values) <= _SOLE_OUTPUT and is_whole(values) and values.flags.writeable
+            return values if ours else values.copy()
         column = np.asarray(values)
         if column.shape != (self.num_envs,):
             expected = f"expected shape ({self.num_envs},) (num_envs)"

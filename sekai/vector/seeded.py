@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sekai.batching.inputs import spread_seeds
+from sekai.seeding import spawn_seeds
 
 if TYPE_CHECKING:
     from sekai.kernels.streams import Streams
@@ -47,9 +48,13 @@ class SeededStreams:
         if self._streams is None:
             self._streams = make_streams([None] * self._num_envs)
         for seed in self._resets:
-            seeds = spread_seeds(seed, self._num_envs)
-            rows = [row for row, each in enumerate(seeds) if each is not None]
-            fresh = make_streams(seeds[row] for row in rows)
+            rows: Any = slice(None)
+            if isinstance(seed, list):
+                seeds = spread_seeds(seed, self._num_envs)
+                rows = [row for row, each in enumerate(seeds) if each is not None]
+                fresh = make_streams(seeds[row] for row in rows)
+            else:
+                fresh = make_streams(spawn_seeds(int(seed), self._num_envs))
             self._streams.key[rows] = fresh.key
             self._streams.counter[rows] = fresh.counter
         self._resets.clear()

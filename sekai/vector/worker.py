@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sekai.batching import layout
+from sekai.cores import threads_asked_for
 from sekai.spaces import Space
 from sekai.vector.block import Block, SharedFile
 from sekai.vector.line import HungUp, Line
@@ -156,7 +157,7 @@ def _limit_threads(variables: Mapping[str, str]) -> None:
         os.environ["NUMBA_NUM_THREADS"] = str(most)
     kernels: Any = sys.modules.get("sekai.kernels.threads")
     if kernels is not None:
-        kernels.set_num_threads(kernels.from_environment())
+        kernels.set_num_threads(threads_asked_for() or 1)
 
 
 class Worker:

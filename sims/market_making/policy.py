@@ -83,22 +83,14 @@ class QuotingPolicy(ABC):
         actions[:, 0], actions[:, 1] = self._quotes.distances(inventory, step)
         return actions
 
-    def row_policy(self) -> tuple[QuoteRow, LinearQuotes | TabulatedQuotes]:
+    def row_policy(self) -> tuple[QuoteRow, LinearQuotes | TabulatedQuotes] | None:
         """The policy for one sub-env at a time, compiled; bit for bit the same quotes.
 
         Returns:
             ``quote_row(parameters, observation, action)``, which reads an observation, float32 (2,) or (4,), and
-            writes an action, float32 (2,); and its parameters.
-
-        Raises:
-            ValueError: A parameter differs between sub-envs.
+            writes an action, float32 (2,); and its parameters. None where one of them differs between sub-envs.
         """
-        for name in self._per_env():
-            raise ValueError(
-                f"{type(self).__name__}: row_policy(): expected parameters that all sub-envs share, "
-                f"got one {name} per sub-env"
-            )
-        return self._quotes.quote_row, self._quotes
+        return None if self._per_env() else (self._quotes.quote_row, self._quotes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -264,6 +264,14 @@ def test_a_list_is_no_column():
         settle(Account(Book([0.0], np.zeros(1)), 0.0), *settle_arguments(1)[1:])
 
 
+@pytest.mark.parametrize("value", [{"price": 1.0}, object()], ids=["dict", "object"])
+def test_what_numba_has_no_type_for_is_refused(value):
+    with pytest.raises(TypeError, match=f"look_up: table: expected an array, .*, got {type(value).__name__}"):
+        look_up(np.zeros(3, dtype=np.int64), value, np.zeros(3))
+    with pytest.raises(TypeError, match=f"shift: x: expected an array, .*, got {type(value).__name__}"):
+        shift(value, np.zeros(3))
+
+
 def test_a_shared_argument_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match=r"jit_batch\(shared=\.\.\.\): .*shift has no argument 'y'"):
         jit_batch(shared="x y")(shift.py_func)
@@ -288,8 +296,30 @@ def test_what_does_not_compile_says_why(n):
         for i in range(len(x)):
             x[i] = nowhere(x[i])  # noqa: F821
 
-    with pytest.raises(NameError if numba.config.DISABLE_JIT else numba.TypingError, match="nowhere"):
+    with pytest.raises(NameError if numba.config.DISABLE_JIT else numba.TypingError, match="nowhere") as raised:
         wrong(np.zeros(n))
+    if not numba.config.DISABLE_JIT:
+        line = wrong.py_func.__code__.co_firstlineno
+        assert f"wrong ({__file__}, line {line}): " in str(raised.value) and "drivers" not in str(raised.value)
+
+
+def test_fields_named_like_those_of_other_arguments():
+    class Inner(NamedTuple):
+        c: np.ndarray
+
+    class Outer(NamedTuple):
+        b: Inner
+        b_c: np.ndarray
+
+    @jit_batch(**small)
+    def add(a, a_b, a_0, out):
+        for i in range(len(out)):
+            out[i] = a.b.c[i] + 10 * a.b_c[i] + 100 * a_b.c[i] + 1000 * a_0.c[i]
+
+    for count in (3, 100):
+        ones, out = np.ones(count), np.zeros(count)
+        add(Outer(Inner(ones), 2 * ones), Inner(3 * ones), Inner(4 * ones), out)
+        assert (out == 4321.0).all()
 
 
 # -- threads and processes -----------------------------------------------------------------------------------

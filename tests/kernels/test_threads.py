@@ -174,7 +174,7 @@ def test_so_does_one_whose_parent_uses_several(folder, context, before):
 
 @pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
 def test_unless_the_user_has_set_the_variable(folder, context):
-    assert in_workers(folder, context, SEKAI_NUM_THREADS="2") == [2, 2]
+    assert in_workers(folder, context, SEKAI_NUM_THREADS=" 2 ") == [2, 2]
 
 
 def test_a_worker_has_no_more_than_numba(folder):

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from backends import scribble
 from toys import BOX1, INF, NativeToy, NCount, T, Toy, Z
 
 from sekai import (
@@ -549,3 +550,51 @@ def test_set_attr_does_not_round():
 def test_a_read_only_property_cannot_be_set():
     with pytest.raises(AttributeError):
         Market().set_attr("pair", 3)
+
+
+# -- whose memory results are ------------------------------------------------------------------------------
+
+
+class Views(Market):
+    """Keeps rewards and flags in one block each, and returns columns of them."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.block, self.flags = np.zeros((4, 2)), np.zeros((4, 2), dtype=np.bool_)
+
+    def _step(self, actions):
+        self.block[:, 1] += 1.0
+        return self.block[:, 1], self.flags[:, 0], self.flags[:, 1], {"steps": self.block[:, 1]}
+
+
+def test_views_of_state_are_copied():
+    vec = Views()
+    vec.reset(seed=0)
+    first = vec.step(Z(vec))
+    kept = first.rewards.copy()
+    second = vec.step(Z(vec))
+    assert first.rewards.tolist() == kept.tolist() == [1.0] * 4
+    assert second.rewards.tolist() == [2.0] * 4
+    scribble(second)
+    assert vec.step(Z(vec)).rewards.tolist() == [3.0] * 4
+    assert not vec.flags.any()
+
+
+def test_the_time_limit_leaves_the_market_s_flags_alone():
+    vec = Views(max_episode_steps=2)
+    vec.reset(seed=0)
+    assert [vec.step(Z(vec)).truncated.any() for _ in range(4)] == [False, True, False, True]
+    assert not vec.flags.any()
+
+
+def test_flags_that_cannot_be_written_to_are_copied_for_the_time_limit():
+    class Never(Market):
+        def _step(self, actions):
+            never = np.broadcast_to(np.False_, (4,))
+            return np.broadcast_to(1.0, (4,)), never, never, {}
+
+    vec = Never(max_episode_steps=1)
+    vec.reset(seed=0)
+    result = vec.step(Z(vec))
+    assert result.truncated.all() and not result.terminated.any()
+    scribble(result)

@@ -30,7 +30,7 @@ FINAL_OBS = "final_obs"
 
 def holds_columns(infos: list[InfoDict]) -> bool:
     """Whether the infos are columns of which nobody has read a dict, and may so have written to it."""
-    return isinstance(infos, InfoList) and not infos._is_list and not infos._dicts and infos._absent is None
+    return isinstance(infos, InfoList) and infos.is_untouched and infos.absent is None
 
 
 def gymnasium_info(info: InfoDict) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class ColumnsToInfos:
         else:
             own = {key: self._own(column) for key, column in infos.columns.items()}
             arrays = _with_masks(own, np.ones(self._num_envs, dtype=np.bool_))
-        for key, values in infos._extras.items():
+        for key, values in infos.extras.items():
             if values:
                 at = np.fromiter(values, np.intp, len(values))
                 arrays |= _with_masks({key: self._objects(at, values.values())}, self._mask(at))
