@@ -160,7 +160,7 @@ class BatchKernel(Generic[Kernel]):
         """Compile the kernel for some arguments, and let it raise: its own errors name its lines, not the drivers'."""
         if hasattr(self.kernel, "compile"):
             rows = (rows_between(arg, 0, 0) if k in self._rows else arg for k, arg in enumerate(args))
-            code = self.py_func.__code__  # type: ignore[attr-defined]
+            code = self.py_func.__code__
             try:
                 # Anew, since what has failed once keeps its error, to which the drivers have added.
                 compile_kernel(self.py_func).compile(tuple(map(numba.typeof, rows)))

@@ -226,7 +226,7 @@ def rolling_threads(num_envs: int) -> int:
     return threads.get_num_threads() if num_envs >= 4 * BLOCK and not BOUNDS_ARE_CHECKED else 1
 
 
-@intrinsic(prefer_literal=True)
+@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
 def as_rows(typing_context: Any, array: Any, width: Any) -> Any:
     """A C-contiguous array (n, ...) as rows (n, width), where ``width`` is a number written in the source."""
     if array.layout != "C":

@@ -59,8 +59,10 @@ def as_row_policy(policy: Any, action_space: Space[Any]) -> RowPolicy | None:
 
         return RowPolicy(with_parameters(policy), (), action_space)
     if callable(getattr(policy, "row_policy", None)):
-        with_its_parameters = policy.row_policy()
-        return None if with_its_parameters is None else RowPolicy(*with_its_parameters, action_space)
+        told = policy.row_policy()
+        if told is not None:
+            row, parameters = told
+            return RowPolicy(row, parameters, action_space)
     return None
 
 

@@ -85,10 +85,11 @@ class InfoColumn:
 
 def _rows_with(key: str, infos: list[InfoDict]) -> tuple[Any, NDArray[Any]]:
     """The rows whose info has the key, as an index, and their values."""
-    column = infos.column(key) if isinstance(infos, InfoList) else None
-    if column is not None:
-        rows = slice(None) if infos.absent is None else np.flatnonzero(~infos.absent)
-        return rows, column[rows]
+    if isinstance(infos, InfoList):
+        column = infos.column(key)
+        if column is not None:
+            rows = slice(None) if infos.absent is None else np.flatnonzero(~infos.absent)
+            return rows, column[rows]
     having = [row for row, info in enumerate(infos) if key in info]
     return having, stack_values([infos[row][key] for row in having])
 
