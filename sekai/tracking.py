@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.types import InfoDict, SeedType
 
@@ -44,6 +46,53 @@ class EpisodeStats:
         return self.terminated or self.truncated
 
 
+class EpisodeBatch(Sequence[EpisodeStats]):
+    """The statistics of episodes that ended in one step; a record is made when somebody reads it, once.
+
+    Args:
+        env_index: intp (k,), the sub-envs.
+        episode_return: float64 (k,).
+        episode_length: int64 (k,).
+        start_time: float64 (k,).
+        end_time: Of all of them.
+        terminated: bool (k,).
+        truncated: bool (k,).
+    """
+
+    __slots__ = ("_columns", "_end_time", "_records")
+
+    def __init__(
+        self,
+        env_index: NDArray[np.intp],
+        episode_return: NDArray[np.float64],
+        episode_length: NDArray[np.int64],
+        start_time: NDArray[np.float64],
+        end_time: float,
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+    ) -> None:
+        self._columns = (env_index, episode_return, episode_length, start_time, terminated, truncated)
+        self._end_time = end_time
+        self._records: dict[int, EpisodeStats] = {}
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[k] for k in range(len(self))[index]]
+        k = range(len(self))[index]
+        record = self._records.get(k)
+        return self._records.setdefault(k, self._make(k)) if record is None else record
+
+    def _make(self, k: int) -> EpisodeStats:
+        values: list[Any] = [column.item(k) for column in self._columns]
+        env_index, episode_return, length, start, terminated, truncated = values
+        elapsed = self._end_time - start
+        extra = {"env_index": env_index}
+        return EpisodeStats(episode_return, length, elapsed, start, self._end_time, terminated, truncated, extra)
+
+
 class StatsTracker(Protocol):
     """What episode statistics are reported to."""
 
@@ -54,7 +103,11 @@ class StatsTracker(Protocol):
         """An env was stepped."""
 
     def on_episode_end(self, stats: EpisodeStats) -> None:
-        """An episode ended."""
+        """An episode ended.
+
+        A tracker that can do better with many may also have ``on_episodes_end(episodes)``, which vector envs then call
+        instead with a sequence of the episodes that ended in one step.
+        """
 
     def summary(self) -> dict[str, float]:
         """Figures over the episodes reported."""
@@ -66,9 +119,6 @@ class InMemoryTracker:
     Args:
         max_episodes: How many.
 
-    Attributes:
-        episodes: A deque of ``EpisodeStats``, oldest first.
-
     Raises:
         ValueError: ``max_episodes`` is below 1.
     """
@@ -76,7 +126,19 @@ class InMemoryTracker:
     def __init__(self, max_episodes: int = 100) -> None:
         if max_episodes < 1:
             raise ValueError(f"InMemoryTracker: expected max_episodes of at least 1, got {max_episodes}")
-        self.episodes: deque[EpisodeStats] = deque(maxlen=max_episodes)
+        self._max_episodes = max_episodes
+        self._episodes: deque[EpisodeStats] = deque(maxlen=max_episodes)
+        # Batches that are not among these yet: large vector envs end more episodes than anybody reads.
+        self._unread: deque[Sequence[EpisodeStats]] = deque()
+        self._num_unread = 0
+
+    @property
+    def episodes(self) -> deque[EpisodeStats]:
+        """The episodes kept, oldest first."""
+        while self._unread:
+            self._episodes.extend(self._unread.popleft()[-self._max_episodes :])
+        self._num_unread = 0
+        return self._episodes
 
     def on_reset(self, env_id: str | int, seed: SeedType) -> None:
         """Nothing is kept of a reset."""
@@ -87,6 +149,17 @@ class InMemoryTracker:
     def on_episode_end(self, stats: EpisodeStats) -> None:
         """Keep the episode, and drop the oldest one if there are too many."""
         self.episodes.append(stats)
+
+    def on_episodes_end(self, episodes: Sequence[EpisodeStats]) -> None:
+        """Take in episodes that ended in one step, as ``on_episode_end`` would one after the other."""
+        if type(self).on_episode_end is not InMemoryTracker.on_episode_end:
+            for stats in episodes:
+                self.on_episode_end(stats)
+            return
+        self._unread.append(episodes)
+        self._num_unread += len(episodes)
+        while self._num_unread - len(self._unread[0]) >= self._max_episodes:
+            self._num_unread -= len(self._unread.popleft())
 
     def summary(self) -> dict[str, float]:
         """Figures over the episodes kept; NaN, beside ``num_episodes`` 0, when there are none."""

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import pickle
 
+import numpy as np
 import pytest
 
-from sekai.tracking import EpisodeStats, InMemoryTracker, LoggingTracker
+from sekai.tracking import EpisodeBatch, EpisodeStats, InMemoryTracker, LoggingTracker
 
 
 def episode(episode_return=1.0, length=2, **kwargs):
@@ -39,6 +41,39 @@ def test_in_memory_tracker_keeps_the_last_episodes():
         "max_return": 6.0,
         "mean_length": 4.0,
     }
+
+
+def batch(*returns):
+    k = len(returns)
+    flags = np.arange(k) % 2 == 0
+    return EpisodeBatch(np.arange(k), np.array(returns), np.arange(k) + 1, np.full(k, 2.0), 5.0, flags, ~flags)
+
+
+def test_a_batch_is_a_sequence_of_records_each_made_once():
+    episodes = batch(1.5, 2.5, 3.5)
+    assert len(episodes) == 3 and [stats.episode_return for stats in episodes] == [1.5, 2.5, 3.5]
+    assert episodes[-1] is episodes[2] and episodes[1:] == [episodes[1], episodes[2]]
+    assert episodes[1] == EpisodeStats(2.5, 2, 3.0, 2.0, 5.0, False, True, {"env_index": 1})
+    assert all(type(value) in (float, int, bool, dict) for value in dataclasses.astuple(episodes[0]))
+    with pytest.raises(IndexError):
+        episodes[3]
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3, 5, 100])
+def test_many_episodes_at_once_are_kept_as_one_after_the_other(kept):
+    at_once, each = InMemoryTracker(kept), InMemoryTracker(kept)
+    reports = [batch(1.0, 2.0), batch(3.0), [episode(4.0)], batch(5.0, 6.0, 7.0, 8.0), batch(9.0)]
+    for position, report in enumerate(reports):
+        at_once.on_episodes_end(report)
+        for stats in report:
+            each.on_episode_end(stats)
+        if position in (1, 2):  # read in between, or not
+            assert list(at_once.episodes) == list(each.episodes)
+        if position == 2:
+            at_once.on_episode_end(episode(4.5))
+            each.on_episode_end(episode(4.5))
+    assert at_once.summary() == each.summary()
+    assert list(pickle.loads(pickle.dumps(at_once)).episodes) == list(each.episodes)
 
 
 def test_the_summary_without_episodes_is_nan():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, SupportsIndex
 
@@ -31,6 +31,31 @@ class EndedRows(Protocol):
         """The same with other terminal observations."""
 
 
+class _ValuesAt(Mapping[int, Any]):
+    """Values by their rows, which ascend."""
+
+    __slots__ = ("_rows", "_values")
+
+    def __init__(self, rows: NDArray[np.intp], values: Sequence[Any]) -> None:
+        self._rows = rows
+        self._values = values
+
+    def __getitem__(self, row: int) -> Any:
+        if row not in self:
+            raise KeyError(row)
+        return self._values[int(self._rows.searchsorted(row))]
+
+    def __contains__(self, row: object) -> bool:
+        position = self._rows.searchsorted(row)  # type: ignore[call-overload]
+        return bool(position < self._rows.size and self._rows[position] == row)
+
+    def __len__(self) -> int:
+        return self._rows.size
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._rows.tolist())
+
+
 class InfoList(list[InfoDict]):
     """The infos of a native vector environment: a list of dicts that holds columns until somebody reads a dict.
 
@@ -53,7 +78,7 @@ class InfoList(list[InfoDict]):
         self._num_rows = 0
         self._ended: EndedRows | None = None
         self._absent: NDArray[np.bool_] | None = None
-        self._extras: dict[str, dict[int, Any]] = {}
+        self._extras: dict[str, Mapping[int, Any]] = {}
         self._dicts: dict[int, InfoDict] = {}
         self._is_list = True
 
@@ -136,16 +161,26 @@ class InfoList(list[InfoDict]):
         return [info for info in read if info is not None]
 
     def set_items(self, key: str, rows: Iterable[int], values: Iterable[Any]) -> None:
-        """Give some rows a value under ``key``, without building their dicts."""
-        extra = self._extras.setdefault(key, {})
-        if not self._is_list and not self._dicts:
-            extra.update(zip(rows, values, strict=True))
-            return
-        for row, value in zip(rows, values, strict=True):
-            extra[row] = value
-            read = self._peek(row)
-            if read is not None:
-                read[key] = value
+        """Give some rows a value under ``key``, without building their dicts.
+
+        Args:
+            key: The key.
+            rows: Which rows.
+            values: As many values. If they are a sequence, and the rows an array, intp (k,), that ascends, a value is
+                asked for when somebody reads it.
+        """
+        values_at: Mapping[int, Any]
+        if isinstance(rows, np.ndarray) and isinstance(values, Sequence) and len(rows) == len(values):
+            values_at = _ValuesAt(rows, values)
+        else:
+            values_at = dict(zip(rows, values, strict=True))
+        before = self._extras.get(key)
+        self._extras[key] = {**before, **values_at} if before else values_at
+        if not self.is_untouched:
+            for row, value in values_at.items():
+                read = self._peek(row)
+                if read is not None:
+                    read[key] = value
 
     @property
     def is_untouched(self) -> bool:
@@ -280,7 +315,8 @@ class InfoList(list[InfoDict]):
     def __reduce__(self) -> Any:
         if self._is_list:
             return list, (list(self),)
-        state = (self._num_rows, self.columns, self.done, self._ended, self._absent, self._extras, self._dicts)
+        extras = {key: dict(values) for key, values in self._extras.items()}
+        state = (self._num_rows, self.columns, self.done, self._ended, self._absent, extras, self._dicts)
         return _restore, state
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
@@ -293,11 +329,11 @@ def _restore(
     done: NDArray[np.intp],
     ended: EndedRows | None,
     absent: NDArray[np.bool_] | None,
-    extras: dict[str, dict[int, Any]],
+    extras: dict[str, Mapping[int, Any]],
     dicts: dict[int, InfoDict],
 ) -> InfoList:
     infos = InfoList.of_columns(num_rows, columns, done=done, ended=ended, absent=absent)
-    infos._extras = {key: dict(values) for key, values in extras.items()}
+    infos._extras = dict(extras)
     infos._dicts = dict(dicts)
     return infos
 

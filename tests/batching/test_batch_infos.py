@@ -541,9 +541,35 @@ def test_items_reach_dicts_built_before_and_after():
         assert infos[0]["later"] == 5
 
 
-def test_a_row_for_every_value():
+class Asked(list):
+    """Notes which items are asked for."""
+
+    def __init__(self, items):
+        super().__init__(items)
+        self.asked = []
+
+    def __getitem__(self, index):
+        self.asked.append(index)
+        return super().__getitem__(index)
+
+
+def test_items_for_an_array_of_rows_are_asked_for_when_they_are_read():
+    infos, values = with_ended()[0], Asked(["zeroth", "second"])
+    infos.set_items("episode", infos.done, values)
+    assert values.asked == [] and len(infos.extras["episode"]) == 2
+    assert infos[2]["episode"] == "second" and "episode" not in infos[1]
+    assert values.asked == [1]
+    assert infos.final("episode") == ["zeroth", "second"]
+    assert dict(infos.extras["episode"]) == {0: "zeroth", 2: "second"}
+    assert pickle.loads(pickle.dumps(infos))[0]["episode"] == "zeroth"
+    infos.set_items("episode", rows(1), ["first"])
+    assert [info["episode"] for info in infos] == ["zeroth", "first", "second"]
+
+
+@pytest.mark.parametrize("given", [[0, 1], rows(0, 1)], ids=["list", "array"])
+def test_a_row_for_every_value(given):
     with pytest.raises(ValueError, match="zip"):
-        of_columns()[0].set_items("k", [0, 1], [1])
+        of_columns()[0].set_items("k", given, [1])
 
 
 def test_replaced_final_observations_show_in_the_dicts_and_in_final():

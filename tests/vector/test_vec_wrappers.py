@@ -311,6 +311,42 @@ def test_a_tracker_of_ones_own_and_the_size_of_the_default_one(toys):
     assert len(small.tracker.episodes) == 2
 
 
+class Each(InMemoryTracker):
+    """Counts what it is told of one by one."""
+
+    def on_episode_end(self, stats):
+        super().on_episode_end(stats)
+        self.told = [*getattr(self, "told", []), stats.extra["env_index"]]
+
+
+class AtOnce(Each):
+    def on_episodes_end(self, episodes):
+        self.told = [*getattr(self, "told", []), [stats.extra["env_index"] for stats in episodes]]
+
+
+def test_a_tracker_is_told_of_each_episode_or_of_all_that_ended_in_a_step(toys):
+    for kind, told in ((Each, [0, 2, 0, 1, 2]), (AtOnce, [[0, 2], [0, 1, 2]])):
+        vec = VecRecordEpisodeStatistics(toys(T(1), T(2), T(1)), kind())
+        vec.reset()
+        for _ in range(2):
+            vec.step([0, 0, 0])
+        assert vec.tracker.told == told
+
+    plain = VecRecordEpisodeStatistics(toys(T(1)), Reported())
+    plain.reset()
+    assert plain.step([0]).infos[0]["episode"] is plain.tracker.stats[0]
+
+
+class Reported:
+    """Has what the protocol says, and no more."""
+
+    def __init__(self):
+        self.stats = []
+
+    def on_episode_end(self, stats):
+        self.stats.append(stats)
+
+
 # -- normalisers ---------------------------------------------------------------------------------------------
 
 

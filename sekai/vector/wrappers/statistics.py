@@ -11,20 +11,10 @@ from numpy.typing import NDArray
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import EPISODE
 from sekai.results import VecResetResult, VecStepResult
-from sekai.tracking import EpisodeStats, InMemoryTracker, StatsTracker
+from sekai.tracking import EpisodeBatch, InMemoryTracker, StatsTracker
 from sekai.types import ActType, ObsType
 from sekai.vector.base import VecEnv
 from sekai.vector.wrappers.base import VecWrapper
-
-
-class _EpisodeFields:
-    """An ``EpisodeStats`` that is being filled.
-
-    Large batches end hundreds of episodes in a step, and a frozen dataclass takes four times as long to set its fields
-    (see ``sekai.results``).
-    """
-
-    __slots__ = tuple(EpisodeStats.__dataclass_fields__)
 
 
 class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType]):
@@ -32,8 +22,9 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
 
     When sub-env i finishes an episode, ``infos[i]["episode"]`` is an ``EpisodeStats`` (its ``extra["env_index"]``
     is i), exactly as with the single-env ``RecordEpisodeStatistics``, and the stats are reported to the tracker's
-    ``on_episode_end()``. Works with autoreset on or off: a frozen sub-env keeps reporting done, but is ignored until
-    the next ``reset()``, so that each episode is recorded once. A ``reset()`` in mid-episode records nothing.
+    ``on_episode_end()``, or all of a step at once to its ``on_episodes_end()``, if it has that. Works with autoreset
+    on or off: a frozen sub-env keeps reporting done, but is ignored until the next ``reset()``, so that each episode is
+    recorded once. A ``reset()`` in mid-episode records nothing.
 
     Args:
         venv: The VecEnv to wrap.
@@ -71,45 +62,32 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
         self._returns += result.rewards
         dones = result.dones
         ended = (dones if frozen is None else dones & ~frozen).nonzero()[0]
-        now = time.monotonic()
-        rows = ended.tolist()
-        episodes = self._stats(ended, rows, result, now) if rows else []
-        if isinstance(result.infos, InfoList):
-            result.infos.set_items(EPISODE, rows, episodes)
-        else:
-            for row, episode in zip(rows, episodes, strict=True):
-                result.infos[row][EPISODE] = episode
-        if episodes:
-            self._begin(ended, now)
-        report = self.tracker.on_episode_end
-        for episode in episodes:
-            report(episode)
+        if ended.size:
+            self._report(ended, result, time.monotonic())
+        elif isinstance(result.infos, InfoList):
+            result.infos.set_items(EPISODE, ended, ())
         return result
 
-    def _stats(
-        self, ended: NDArray[np.intp], rows: list[int], result: VecStepResult[Any], now: float
-    ) -> list[EpisodeStats]:
-        starts = self._start_times[ended]
-        columns = (
-            self._returns[ended].tolist(),
-            (self._steps - self._begun_at[ended]).tolist(),
-            (now - starts).tolist(),
-            starts.tolist(),
-            result.terminated[ended].tolist(),
-            result.truncated[ended].tolist(),
-            rows,
+    def _report(self, ended: NDArray[np.intp], result: VecStepResult[Any], now: float) -> None:
+        """Put statistics into the infos of the sub-envs whose episode ended, and report them."""
+        episodes = EpisodeBatch(
+            ended,
+            self._returns[ended],
+            self._steps - self._begun_at[ended],
+            self._start_times[ended],
+            now,
+            result.terminated[ended],
+            result.truncated[ended],
         )
-        episodes = []
-        for episode_return, length, elapsed, start, terminated, truncated, row in zip(*columns, strict=True):
-            episode: Any = _EpisodeFields()
-            episode.episode_return = episode_return
-            episode.episode_length = length
-            episode.elapsed_time = elapsed
-            episode.start_time = start
-            episode.end_time = now
-            episode.terminated = terminated
-            episode.truncated = truncated
-            episode.extra = {"env_index": row}
-            episode.__class__ = EpisodeStats
-            episodes.append(episode)
-        return episodes
+        if isinstance(result.infos, InfoList):
+            result.infos.set_items(EPISODE, ended, episodes)
+        else:
+            for row, episode in zip(ended.tolist(), episodes, strict=True):
+                result.infos[row][EPISODE] = episode
+        self._begin(ended, now)
+        report_all = getattr(self.tracker, "on_episodes_end", None)
+        if report_all is not None:
+            report_all(episodes)
+        else:
+            for episode in episodes:
+                self.tracker.on_episode_end(episode)
