@@ -7,6 +7,7 @@ were read from. What cannot be described is ``Unknown``: then nothing is kept.
 
 from __future__ import annotations
 
+import builtins
 import dis
 import hashlib
 import os
@@ -25,8 +26,7 @@ from numba.core import types
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 
-#: Modules whose functions are known by their version.
-_VERSIONED = ("numba", "numpy", "llvmlite", "math", "builtins", "operator", "cmath", "typing", "collections", "abc")
+from sekai.kernels.extensions import EXTENSIONS, is_versioned
 
 
 class Unknown(Exception):
@@ -70,6 +70,8 @@ class _Parts:
             self.texts += _describe_code(function.__code__)
         for name, value in _reached(function) if replacements is None else replacements:
             self.texts += [name, *self._describe(value)]
+        for form in EXTENSIONS.of_names(_attribute_names(function.__code__)):
+            self.texts += ["extension", *self._describe(form)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Parts) and (self.texts, self.functions) == (other.texts, other.functions)
@@ -78,8 +80,11 @@ class _Parts:
         plain = _plain(value)
         if isinstance(plain, python_types.FunctionType):
             yield f"function {plain.__module__}.{plain.__qualname__} {getattr(value, 'targetoptions', None)}"
-            if not _versioned(plain.__module__):
+            if not is_versioned(plain.__module__):
                 self.functions.append(plain)
+            else:
+                for form in EXTENSIONS.of_function(value):
+                    yield from self._describe(form)
         elif isinstance(value, (tuple, list)):
             yield f"{type(value).__name__} {len(value)} {getattr(value, '_fields', None)}"
             for item in value:
@@ -105,10 +110,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _versioned(module: str | None) -> bool:
-    return module is not None and module.partition(".")[0] in _VERSIONED
-
-
 def _describe_code(code: python_types.CodeType) -> Iterator[str]:
     yield repr((code.co_name, code.co_code, code.co_names, code.co_varnames, code.co_argcount, code.co_kwonlyargcount))
     yield repr(getattr(code, "co_exceptiontable", b""))
@@ -129,8 +130,10 @@ def _reached(function: python_types.FunctionType) -> Iterator[tuple[str, Any]]:
         except ValueError:  # it has no value yet
             raise Unknown(name) from None
     for name in sorted(_global_names(code)):
-        if name in function.__globals__:  # else a builtin, or an attribute of this name
+        if name in function.__globals__:
             yield from _reached_by_name(name, function.__globals__[name], code)
+        elif EXTENSIONS.of_function(getattr(builtins, name, None)):
+            yield name, getattr(builtins, name)
 
 
 def _reached_by_name(name: str, value: Any, code: python_types.CodeType) -> Iterator[tuple[str, Any]]:
@@ -148,7 +151,7 @@ def _reached_in_modules(module: python_types.ModuleType, code: python_types.Code
     waiting = [module]
     while waiting:
         each = waiting.pop()
-        if each.__name__ in seen or _versioned(each.__name__):
+        if each.__name__ in seen:
             continue
         seen.add(each.__name__)
         for attribute in attributes:
@@ -156,7 +159,7 @@ def _reached_in_modules(module: python_types.ModuleType, code: python_types.Code
             if isinstance(value, python_types.ModuleType):
                 yield f"{each.__name__}.{attribute}", value.__name__
                 waiting.append(value)
-            elif value is not None:
+            elif value is not None and (not is_versioned(each.__name__) or EXTENSIONS.of_function(value)):
                 yield f"{each.__name__}.{attribute}", value
 
 
@@ -187,8 +190,12 @@ def _global_names(code: python_types.CodeType) -> set[str]:
     }
 
 
+@cache
 def _attribute_names(code: python_types.CodeType) -> set[str]:
-    return {name for each in _nested(code) for name in each.co_names}
+    names = {name for each in _nested(code) for name in each.co_names}
+    if "getattr" in names:  # which takes a constant as a name
+        names |= {constant for each in _nested(code) for constant in each.co_consts if isinstance(constant, str)}
+    return names
 
 
 def _describe_value(value: Any) -> str:
@@ -201,12 +208,12 @@ def _describe_value(value: Any) -> str:
         return f"{_describe_value(type(value))} {value.name}"
     if isinstance(value, type):
         parts = [getattr(value, name, None) for name in ("_fields", "_field_defaults", "__members__")]
-        if any(part is not None for part in parts) or _versioned(value.__module__):
+        if any(part is not None for part in parts) or is_versioned(value.__module__):
             return f"class {value.__module__}.{value.__qualname__} {parts}"
     if isinstance(value, np.ufunc) or type(value).__module__.startswith("llvmlite."):
         return f"{type(value).__name__} {value}"
     if isinstance(value, python_types.BuiltinFunctionType) or type(value).__module__ == "numpy":
-        if _versioned(getattr(value, "__module__", None)):
+        if is_versioned(getattr(value, "__module__", None)):
             return f"{type(value).__name__} {value.__module__}.{value.__name__}"
     raise Unknown(f"a {type(value).__qualname__}")
 

@@ -391,6 +391,61 @@ def test_an_edit_anywhere_is_seen(project, modules, edit, results):
     assert same(market.f(1.0), before) and hits(market.f) == 1  # what was compiled then is still there
 
 
+def test_an_edit_of_what_extends_numpy_or_a_type_is_seen(tmp_path, folder):
+    """In a process each, since Numba has no way to take back what has been registered."""
+    consts, helpers = tmp_path / "consts.py", tmp_path / "helpers.py"
+    consts.write_text("K = 1.0\n")
+    helpers.write_text(
+        textwrap.dedent("""
+        import operator
+        import numba
+        import numpy as np
+        from numba.extending import overload, overload_attribute, overload_method
+        @overload(np.rot90)
+        def rot90(x):
+            return lambda x: x[0] + 2.0
+        @overload_method(numba.types.Array, "total")
+        def total(x):
+            return lambda x: x[0] + 3.0
+        @overload_attribute(numba.types.Array, "first")
+        def first(x):
+            return lambda x: x[0] + 4.0
+        @overload(operator.matmul)
+        def matmul(x, y):
+            if isinstance(y, numba.types.Float):
+                return lambda x, y: x[0] + 5.0
+        """)
+    )
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        import consts, helpers
+        import numpy as np
+        from sekai.kernels import jit
+        @jit
+        def f(x):
+            return np.rot90(x), x.total(), x.first, x @ 1.0, getattr(consts, "K")
+        print(*f(np.zeros(1)), sum(f.stats.cache_hits.values()))
+        """)
+    )
+
+    def run():
+        command = [sys.executable, str(script)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    assert run() == ["2.0", "3.0", "4.0", "5.0", "1.0", "0"]
+    assert run() == ["2.0", "3.0", "4.0", "5.0", "1.0", "1"]
+    for path, old, new, results in (
+        (helpers, "x[0] + 2.0", "x[0] + 7.0", ["7.0", "3.0", "4.0", "5.0", "1.0"]),
+        (helpers, "x[0] + 3.0", "x[0] + 7.0", ["7.0", "7.0", "4.0", "5.0", "1.0"]),
+        (helpers, "x[0] + 4.0", "x[0] + 7.0", ["7.0", "7.0", "7.0", "5.0", "1.0"]),
+        (helpers, "x[0] + 5.0", "x[0] + 7.0", ["7.0", "7.0", "7.0", "7.0", "1.0"]),
+        (consts, "1.0", "7.0", ["7.0"] * 5),
+    ):
+        path.write_text(path.read_text().replace(old, new))
+        assert run() == [*results, "0"]
+
+
 def test_the_fields_of_an_argument_are_part_of_its_type(project):
     fields = "    low: float\n    high: float\n"
     project.write(
