@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 
+import numba
 import numpy as np
 import pytest
 from vector.backends import assert_same
@@ -222,6 +223,28 @@ def test_memory_of_an_earlier_rollout_is_written_over(threads):
     fresh = sekai.rollout(vec, lean, 100, seed=2, progress=False)
     for name in FIELDS:
         assert_same(getattr(fresh, name), getattr(again, name), name)
+
+
+@jit
+def writing(observation, action):
+    observation[0] = 1.0
+    action[0] = action[1] = 0.6
+
+
+def test_a_policy_of_rows_cannot_write_into_what_it_sees():
+    for options in ({}, {"max_episode_steps": 50}):
+        with pytest.raises((TypeError, ValueError, numba.TypingError), match="(?i)read-?only"):
+            sekai.rollout(MarketMakingVecEnv(2, **options), writing, 3, progress=False)
+
+
+def test_what_the_market_shows_after_a_compiled_rollout():
+    class Showing(MarketMakingVecEnv):
+        def shown(self):
+            return self._observe()
+
+    vec = Showing(3, n_steps=20)
+    record = sekai.rollout(vec, lean, 30, seed=1, progress=False)
+    assert_same(record.last_observations, np.array(vec.call("shown")))
 
 
 class ByRows:

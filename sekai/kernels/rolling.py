@@ -79,15 +79,15 @@ def roll(
     shared: Any,
     columns: Any,
     recording: Recording,
-    infos: tuple[NDArray[Any], ...],
+    infos: Any,
 ) -> None:
     """Make some steps of a rollout.
 
     Args:
         advance: Compiled, ``advance(shared, columns, now, actions, before, infos, outcome)``; see
             ``sekai.vector.compiled_step.CompiledStep``.
-        policy: Compiled, ``policy(parameters, observation, action)``: reads one observation, flattened, and writes one
-            action, flattened.
+        policy: Compiled, ``policy(parameters, observation, action)``: reads one observation, flattened and read-only,
+            and writes one action, flattened.
         first: The first of them, as the recording counts them.
         steps: How many.
         now: What ``advance`` gets as the first one's count.
@@ -95,7 +95,8 @@ def roll(
         shared: What ``advance`` gets.
         columns: What ``advance`` gets the rows of.
         recording: Written, on as many threads as ``refused`` has rows.
-        infos: Arrays (L, N), written: step ``t`` is row ``(t + 1) % L``, and row ``first % L`` holds what went before.
+        infos: A named tuple of arrays (L, N), written: step ``t`` is row ``(t + 1) % L``, and row ``first % L`` holds
+            what went before.
     """
     given = {"parameters": parameters, "shared": shared, "columns": columns, "recording": recording, "infos": infos}
     widths = math.prod(recording.observations.shape[2:]), math.prod(recording.actions.shape[2:])
@@ -151,7 +152,8 @@ class Rolling:
             "_some": some,
             "_first_of": first_of,
             "_act": act,
-            "_as_rows": as_rows,
+            "_seen_rows": seen_rows,
+            "_taken_rows": taken_rows,
             "_policy": policy,
             "_advance": advance,
             "_Outcome": RolledStep,
@@ -167,11 +169,7 @@ class Rolling:
 def _write_source(fields: dict[str, Fields], observation_width: int, action_width: int) -> str:
     whole = {name: each.put_together("{}") for name, each in fields.items()}
     recorded = dict(zip(Recording._fields, fields["recording"].names, strict=True))
-    infos = fields["infos"].names
-    rows = {
-        when: "".join(f"{name}[{at} % len({name})][lo:hi], " for name in infos)
-        for when, at in (("before", "step"), ("after", "(step + 1)"))
-    }
+    before, after = (fields["infos"].put_together(f"{{0}}[{at} % len({{0}})][lo:hi]") for at in ("step", "(step + 1)"))
     loop = f"""
         for lo in range(start, stop, {BLOCK}):
             hi = min(lo + {BLOCK}, stop)
@@ -183,8 +181,8 @@ def _write_source(fields: dict[str, Fields], observation_width: int, action_widt
                 _act(
                     _policy,
                     {whole["parameters"]},
-                    _as_rows(seen, {observation_width}),
-                    _as_rows(taken, {action_width}),
+                    _seen_rows(seen, {observation_width}),
+                    _taken_rows(taken, {action_width}),
                 )
                 if step + 1 < len({recorded["observations"]}):
                     shown = {recorded["observations"]}[step + 1][lo:hi]
@@ -198,7 +196,7 @@ def _write_source(fields: dict[str, Fields], observation_width: int, action_widt
                     {recorded["truncated"]}[step][lo:hi],
                     invalid,
                 )
-                _advance({whole["shared"]}, rows, now + k, taken, ({rows["before"]}), ({rows["after"]}), outcome)
+                _advance({whole["shared"]}, rows, now + k, taken, {before}, {after}, outcome)
                 if _some(invalid) and not 0 <= {recorded["refused"]}[thread, 0] <= step:
                     {recorded["refused"]}[thread, 0] = step
                     {recorded["refused"]}[thread, 1] = lo + _first_of(invalid)
@@ -226,29 +224,42 @@ def rolling_threads(num_envs: int) -> int:
     return threads.get_num_threads() if num_envs >= 4 * BLOCK and not BOUNDS_ARE_CHECKED else 1
 
 
-@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
-def as_rows(typing_context: Any, array: Any, width: Any) -> Any:
-    """A C-contiguous array (n, ...) as rows (n, width), where ``width`` is a number written in the source."""
-    if array.layout != "C":
-        raise TypeError(f"as_rows: expected a C-contiguous array, got {array}")
-    rows = array.copy(ndim=2)
+def rows_view(*, writable: bool) -> Any:
+    """Make the function ``as_rows(array, width)``.
 
-    def view(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole, flat = make_array(array)(context, builder, arguments[0]), make_array(rows)(context, builder)
-        item = context.get_abi_sizeof(context.get_data_type(array.dtype))
-        constant = functools.partial(context.get_constant, types.intp)
-        populate_array(
-            flat,
-            data=whole.data,
-            shape=[builder.extract_value(whole.shape, 0), constant(width.literal_value)],
-            strides=[constant(width.literal_value * item), constant(item)],
-            itemsize=constant(item),
-            meminfo=whole.meminfo,
-            parent=whole.parent,
-        )
-        return impl_ret_borrowed(context, builder, rows, flat._getvalue())
+    It shows a C-contiguous array (n, ...) as rows (n, width), where the width is a number written in the source.
 
-    return rows(array, width), view
+    Args:
+        writable: Whether the rows can be written to.
+    """
+
+    def as_rows(typing_context: Any, array: Any, width: Any) -> Any:
+        if array.layout != "C":
+            raise TypeError(f"as_rows: expected a C-contiguous array, got {array}")
+        rows = array.copy(ndim=2, readonly=not writable)
+
+        def view(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            whole, flat = make_array(array)(context, builder, arguments[0]), make_array(rows)(context, builder)
+            item = context.get_abi_sizeof(context.get_data_type(array.dtype))
+            constant = functools.partial(context.get_constant, types.intp)
+            populate_array(
+                flat,
+                data=whole.data,
+                shape=[builder.extract_value(whole.shape, 0), constant(width.literal_value)],
+                strides=[constant(width.literal_value * item), constant(item)],
+                itemsize=constant(item),
+                meminfo=whole.meminfo,
+                parent=whole.parent,
+            )
+            return impl_ret_borrowed(context, builder, rows, flat._getvalue())
+
+        return rows(array, width), view
+
+    return intrinsic(prefer_literal=True)(as_rows)
+
+
+#: What a policy sees lies where the rollout keeps it, hence nobody may write to it.
+seen_rows, taken_rows = rows_view(writable=False), rows_view(writable=True)
 
 
 @jit

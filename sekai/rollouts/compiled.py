@@ -23,7 +23,7 @@ class RowPolicy:
     """A compiled policy of one row, for batches.
 
     Args:
-        row: Compiled, ``row(parameters, observation, action)``.
+        row: Compiled, ``row(parameters, observation, action)``; the observation is read-only.
         parameters: What it is called with: a named tuple of scalars and arrays that all rows share.
         action_space: Of the env, whose actions are one array.
 
@@ -41,6 +41,8 @@ class RowPolicy:
         """The actions for a batch of observations."""
         from sekai.kernels.rolling import batch_of
 
+        observations = observations.view()
+        observations.flags.writeable = False  # as in a compiled rollout
         actions: NDArray[Any] = layout.allocate(self._action_space, len(observations), np.empty)
         batch_of(self.row)(self.parameters, observations, actions)
         return actions
@@ -75,7 +77,7 @@ def compiled_step(vec: VecEnv[Any, Any], policy: RowPolicy, infos: Iterable[str]
     if not isinstance(vec, NativeVecEnv) or not hasattr(policy.row, "py_func"):  # NUMBA_DISABLE_JIT leaves none
         return None
     step = vec.compiled_step()
-    return step if step is not None and set(infos) <= set(step.infos) else None
+    return step if step is not None and set(infos) <= set(step.infos._fields) else None
 
 
 def fill_compiled(
@@ -116,10 +118,11 @@ def fill_compiled(
         final_observations=np.empty((at_once, *observations.shape[1:]), observations.dtype),
         refused=np.full((rolling_threads(num_envs), 2), -1, dtype=np.int64),
     )
-    infos = {}
-    for key, column in step.infos.items():
-        infos[key] = np.empty((total + 1 if key in storage.columns else 2, num_envs), column.dtype)
-        infos[key][0] = column
+    infos = []
+    for key, column in zip(step.infos._fields, step.infos, strict=True):
+        info = np.empty((total + 1 if key in storage.columns else 2, num_envs), column.dtype)
+        info[0] = column
+        infos.append(info)
     indices = np.empty((num_envs, 2), dtype=np.intp)
     done = 0
     while done < total:
@@ -135,7 +138,7 @@ def fill_compiled(
             step.shared,
             step.columns,
             recording,
-            tuple(infos.values()),
+            type(step.infos)(*infos),
         )
         ended = recording.terminated[done : done + steps] | recording.truncated[done : done + steps]
         count = gather_ends(ended, indices)
@@ -146,7 +149,8 @@ def fill_compiled(
             rows = indices[:count] + (done, 0)
             storage.add_finals(rows, recording.final_observations[indices[:count, 0], indices[:count, 1]])
         done += steps
-        vec.absorb(steps, {key: column[done % len(column)] for key, column in infos.items()})
+        shown = observations[done] if done < total else last
+        vec.absorb(steps, shown, type(step.infos)(*(info[done % len(info)] for info in infos)))
         refused = recording.refused[recording.refused[:, 0] >= 0]
         if len(refused):
             at, row = min(map(tuple, refused.tolist()))
@@ -156,6 +160,6 @@ def fill_compiled(
                 f"got {storage.actions[at, row]} (sub-env {row})"
             )
         advance(steps)
-    for key in storage.columns:
-        storage.columns[key].array = infos[key][1:]
+    for key, column in storage.columns.items():
+        column.array = infos[step.infos._fields.index(key)][1:]
     return last

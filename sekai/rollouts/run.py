@@ -43,10 +43,11 @@ def rollout(
         vec: Any VecEnv, wrapped or not.
         policy: Takes a batch of observations, arrays (N, *obs_shape) nested like the observation space, and returns a
             batch of actions, arrays (N, *act_shape) nested like the action space. It may write into what it is given.
-            Or a policy of one row: a function made by ``sekai.kernels.jit`` that reads an observation and writes an
-            action, both flattened, ``policy(observation, action)``; or an object whose ``row_policy()`` gives such a
-            function of ``(parameters, observation, action)`` and those parameters. With one of rows, a native market
-            that offers a compiled step is rolled out in one compiled loop, with the same numbers.
+            Or a policy of one row: a function made by ``sekai.kernels.jit`` that reads an observation, which it cannot
+            write into, and writes an action, both flattened, ``policy(observation, action)``; or an object whose
+            ``row_policy()`` gives such a function of ``(parameters, observation, action)`` and those parameters. With
+            one of rows, a native market that offers a compiled step is rolled out in one compiled loop, with the same
+            numbers.
         num_steps: The number T of steps of the whole vector.
         seed: Of the reset that begins it, as ``vec.reset()`` takes it.
         options: Of that reset, likewise.

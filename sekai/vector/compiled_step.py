@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ class CompiledStep(NamedTuple):
         shared: What is the same for all rows: a scalar, an array or a named tuple of them.
         columns: A tuple, or named tuple, of arrays (num_envs, ...), the live state.
         now: ``episode_clock.now``; ``advance`` gets it counted up with each step.
-        infos: The info columns of a step, in the order of ``before`` and ``infos``, as they are now.
+        infos: A named tuple of the info columns of a step (num_envs,), as they are now; its fields are the keys of the
+            infos, and ``before`` and ``infos`` are such tuples.
     """
 
     advance: Callable[..., None]
     shared: Any
     columns: tuple[Any, ...]
     now: int
-    infos: Mapping[str, NDArray[Any]]
+    infos: Any

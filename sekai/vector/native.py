@@ -182,11 +182,12 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """
         return None
 
-    def _absorb(self, infos: dict[str, NDArray[Any]]) -> None:
+    def _absorb(self, observations: NDArray[Any], infos: Any) -> None:
         """Take over what compiled code has made of the market; the arrays of ``CompiledStep.columns`` hold it already.
 
         Args:
-            infos: The info columns of the last step; not the market's to keep.
+            observations: What the last step showed; not the market's to keep.
+            infos: Its info columns, a tuple like ``CompiledStep.infos``; not to keep, either.
         """
 
     def _new_array(self, dtype: DTypeLike, *shape: int) -> NDArray[Any]:
@@ -258,15 +259,16 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
                 return None
         return None
 
-    def absorb(self, steps: int, infos: dict[str, NDArray[Any]]) -> None:
+    def absorb(self, steps: int, observations: NDArray[Any], infos: Any) -> None:
         """Take over steps that were made with ``compiled_step()``, ``abandon()`` having been called before.
 
         Args:
             steps: How many.
-            infos: The info columns of the last one.
+            observations: What the last one showed.
+            infos: Its info columns, as a tuple like ``CompiledStep.infos``.
         """
         self.__clock.now += steps
-        self._absorb(infos)
+        self._absorb(observations, infos)
         self._has_reset = True
 
     def abandon(self) -> None:

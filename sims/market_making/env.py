@@ -24,6 +24,7 @@ from sims.market_making.kernels import (
     Rates,
     RollingColumns,
     State,
+    StepInfos,
     Terms,
     advance_market_making,
     draw_uniform,
@@ -378,18 +379,12 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
             shared=self._terms,
             columns=RollingColumns(self._rates, self.streams, self.episode_clock.began),
             now=self.episode_clock.now,
-            infos={
-                "mid_price": state.mid,
-                "inventory": state.inventory,
-                "cash": state.cash,
-                "wealth": state.wealth,
-                "bid_filled": flags,
-                "ask_filled": flags,
-            },
+            infos=StepInfos(state.mid, state.inventory, state.cash, state.wealth, bid_filled=flags, ask_filled=flags),
         )
 
-    def _absorb(self, infos: dict[str, NDArray[Any]]) -> None:
-        self._state = State(*(np.array(infos[name]) for name in ("mid_price", "inventory", "cash", "wealth")))
+    def _absorb(self, observations: NDArray[np.float32], infos: StepInfos) -> None:
+        self._observations = np.array(observations)
+        self._state = State(*map(np.array, (infos.mid_price, infos.inventory, infos.cash, infos.wealth)))
         for column in self._state:
             column.setflags(write=False)
 

@@ -404,12 +404,38 @@ class RollingColumns(NamedTuple):
     began: NDArray[int64]
 
 
+class StepInfos(NamedTuple):
+    """The info columns of a step.
+
+    Attributes:
+        mid_price: f8, the mid.
+        inventory: f8, units held.
+        cash: f8.
+        wealth: f8.
+        bid_filled: bool.
+        ask_filled: bool.
+    """
+
+    mid_price: NDArray[float64]
+    inventory: NDArray[float64]
+    cash: NDArray[float64]
+    wealth: NDArray[float64]
+    bid_filled: NDArray[bool_]
+    ask_filled: NDArray[bool_]
+
+
 _advance_block = advance_market_making.kernel
 
 
 @jit(inline=False)
 def roll_market_making(
-    terms: Terms, columns: RollingColumns, now: int, actions: NDArray[float32], before: Any, infos: Any, outcome: Any
+    terms: Terms,
+    columns: RollingColumns,
+    now: int,
+    actions: NDArray[float32],
+    before: StepInfos,
+    infos: StepInfos,
+    outcome: Any,
 ) -> None:
     """Advance a block of rows by one step and begin new episodes where it ended one.
 
@@ -418,12 +444,15 @@ def roll_market_making(
         columns: Of ``n`` rows, moved on in place.
         now: The count of steps.
         actions: f4 (n, 2).
-        before: The info columns of the step before: mid, inventory, cash, wealth and two that are not read.
+        before: The info columns of the step before, (n,) each; whether it filled is not read.
         infos: Those of this step, written.
         outcome: A ``sekai.kernels.rolling.RolledStep``, written.
     """
-    told = Outcome(outcome.rewards, outcome.truncated, infos[4], infos[5], outcome.invalid, outcome.observations)
-    old, new = State(before[0], before[1], before[2], before[3]), State(infos[0], infos[1], infos[2], infos[3])
+    told = Outcome(
+        outcome.rewards, outcome.truncated, infos.bid_filled, infos.ask_filled, outcome.invalid, outcome.observations
+    )
+    old = State(before.mid_price, before.inventory, before.cash, before.wealth)
+    new = State(infos.mid_price, infos.inventory, infos.cash, infos.wealth)
     _advance_block(
         terms, columns.rates, columns.random, actions, columns.began, now, outcome.invalid, False, old, new, told
     )

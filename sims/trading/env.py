@@ -24,6 +24,7 @@ from sims.trading.kernels import (
     Market,
     Outcome,
     RollingColumns,
+    StepInfos,
     Terms,
     advance_trading,
     begin_episodes,
@@ -270,15 +271,15 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
             shared=self._game,
             columns=RollingColumns(account, self.streams),
             now=self.episode_clock.now,
-            infos={
-                "price": zeros,
-                "wealth": account.wealth,
-                "position": account.weight,
-                "turnover": zeros,
-                "cost": zeros,
-                "borrow": zeros,
-                "bar": account.bar,
-            },
+            infos=StepInfos(
+                price=zeros,
+                wealth=account.wealth,
+                position=account.weight,
+                turnover=zeros,
+                cost=zeros,
+                borrow=zeros,
+                bar=account.bar,
+            ),
         )
 
     def _read_weights(self, actions: NDArray[Any]) -> NDArray[np.float64]:

@@ -294,12 +294,40 @@ class RollingColumns(NamedTuple):
     random: Streams
 
 
+class StepInfos(NamedTuple):
+    """The info columns of a step, see ``TradingVecEnv``.
+
+    Attributes:
+        price: f8.
+        wealth: f8.
+        position: f8.
+        turnover: f8.
+        cost: f8.
+        borrow: f8.
+        bar: i8.
+    """
+
+    price: NDArray[float64]
+    wealth: NDArray[float64]
+    position: NDArray[float64]
+    turnover: NDArray[float64]
+    cost: NDArray[float64]
+    borrow: NDArray[float64]
+    bar: NDArray[int64]
+
+
 _advance_block, _observe_block = advance_trading.kernel, observe_trading.kernel
 
 
 @jit(inline=False)
 def roll_trading(
-    shared: Game, columns: RollingColumns, now: int, actions: NDArray[Any], before: Any, infos: Any, outcome: Any
+    shared: Game,
+    columns: RollingColumns,
+    now: int,
+    actions: NDArray[Any],
+    before: StepInfos,
+    infos: StepInfos,
+    outcome: Any,
 ) -> None:
     """Advance a block of accounts by one bar and begin new episodes where it ended one.
 
@@ -309,7 +337,7 @@ def roll_trading(
         now: Not read; accounts count their own bars.
         actions: i8 (n,) or f4 (n, 1).
         before: Not read.
-        infos: Price, wealth, position, turnover, cost, borrow and bar, (n,) each, written.
+        infos: The info columns, (n,) each, written.
         outcome: A ``sekai.kernels.rolling.RolledStep``, written.
     """
     account = columns.account
@@ -319,11 +347,13 @@ def roll_trading(
         weight = flat[i] - 1.0 if shared.discrete else float64(flat[i])
         outcome.invalid[i] = not abs(weight) <= 1.0
         weights[i] = 0.0 if outcome.invalid[i] else weight
-    told = Outcome(outcome.rewards, outcome.terminated, outcome.truncated, infos[0], infos[3], infos[4], infos[5])
+    told = Outcome(
+        outcome.rewards, outcome.terminated, outcome.truncated, infos.price, infos.turnover, infos.cost, infos.borrow
+    )
     _advance_block(shared.market, shared.terms, account, weights, np.zeros(n, dtype=bool_), told)
     _observe_block(shared.market.returns, account.bar, account.weight, outcome.observations)
     for i in range(n):
-        infos[1][i], infos[2][i], infos[6][i] = account.wealth[i], account.weight[i], account.bar[i]
+        infos.wealth[i], infos.position[i], infos.bar[i] = account.wealth[i], account.weight[i], account.bar[i]
     for i in range(n):
         if outcome.terminated[i] or outcome.truncated[i]:
             outcome.final_observations[i, :] = outcome.observations[i]
