@@ -8,9 +8,11 @@ import signal
 import numba
 import numpy as np
 import pytest
+from toys import BOX1, NativeToy
 from vector.backends import assert_same
 
 import sekai
+from sekai import Dict
 from sekai.errors import InvalidAction, ResetRequired
 from sekai.kernels import get_num_threads, jit, set_num_threads
 from sims.market_making import AvellanedaStoikov, CarteaJaimungal, FixedSpread, MarketMakingVecEnv, Randomized
@@ -267,6 +269,12 @@ def test_what_has_nothing_but_a_row_policy():
     limited = MarketMakingVecEnv(3, n_steps=20, max_episode_steps=50)
     stepped = sekai.rollout(limited, ByRows(), 30, seed=1, progress=False)
     assert np.array_equal(got.actions, stepped.actions)
+
+
+def test_a_policy_of_rows_needs_arrays():
+    toy = NativeToy([[({"x": np.zeros(1)}, 0.0, True, False, {})]], obs=Dict({"x": BOX1}), r0={"x": np.zeros(1)})
+    with pytest.raises(TypeError, match="needs observations of one array each, got the space Dict"):
+        sekai.rollout(toy, lean, 3, progress=False)
 
 
 def test_what_a_row_policy_raises_goes_through():

@@ -11,13 +11,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, overload
 
 import numba
 import numpy as np
 from numba.core import types
 from numba.core.errors import NumbaError
-from numba.extending import overload
+from numba.extending import overload as replaces
 
 from sekai.checks import check_count
 from sekai.kernels import threads
@@ -35,10 +35,21 @@ PARALLEL_FROM = 8192
 BOUNDS_ARE_CHECKED = bool(numba.config.BOUNDSCHECK)
 
 
+@overload
+def jit_batch(function: Kernel, /) -> Kernel: ...
+@overload
 def jit_batch(
     *, shared: str | Iterable[str] = (), block: int = BLOCK, parallel_from: int = PARALLEL_FROM
-) -> Callable[[Kernel], Kernel]:
-    """Compile a kernel over rows.
+) -> Callable[[Kernel], Kernel]: ...
+def jit_batch(
+    function: Any = None,
+    /,
+    *,
+    shared: str | Iterable[str] = (),
+    block: int = BLOCK,
+    parallel_from: int = PARALLEL_FROM,
+) -> Any:
+    """Compile a kernel over rows. Use it bare (``@jit_batch``) or with options, as ``sekai.kernels.jit``.
 
     Of the kernel's arguments, arrays have the rows as their first axis, as have the arrays in a tuple or a named
     tuple; scalars, and the arguments named in ``shared``, are the same for every row. A call splits the rows into
@@ -46,20 +57,21 @@ def jit_batch(
     returns nothing.
 
     Args:
+        function: The kernel.
         shared: Names of the arguments whose arrays are not rows; one string may hold several, as in ``"prices terms"``.
         block: Rows that the kernel gets at once, at most.
         parallel_from: From how many rows on a call is spread over ``sekai.kernels.get_num_threads()`` threads.
 
     Returns:
-        A decorator. The compiled kernel raises ValueError when arrays are of different lengths or there is none, and
-        TypeError when a list stands where rows are expected.
+        The compiled kernel, or a decorator. The kernel raises ValueError when arrays are of different lengths or there
+        is none, and TypeError when a list stands where rows are expected.
 
     Raises:
         TypeError: ``block`` or ``parallel_from`` is no integer.
         ValueError: One of them is below 1; ``shared`` names what the kernel does not have, or leaves nothing else.
 
     Examples:
-        >>> @jit_batch()
+        >>> @jit_batch
         ... def advance_walk(level, step, out):
         ...     for i in range(len(level)):
         ...         out[i] = level[i] + step[i]
@@ -71,7 +83,7 @@ def jit_batch(
     def decorate(function: Kernel) -> Kernel:
         return cast(Kernel, BatchKernel(function, names, block, parallel_from))
 
-    return decorate
+    return decorate if function is None else decorate(function)
 
 
 class BatchKernel(Generic[Kernel]):
@@ -112,14 +124,15 @@ class BatchKernel(Generic[Kernel]):
         n = len(column) if column.__class__ is np.ndarray and column.ndim else self._count(args)
         num_threads = threads.get_num_threads()
         try:
-            if num_threads == 1 or n < self.parallel_from or BOUNDS_ARE_CHECKED:
+            alone = num_threads == 1 or n < self.parallel_from or BOUNDS_ARE_CHECKED
+            before = 0 if alone else threads.enter(num_threads)
+            if not before:
                 fits = drivers.call_serial(n, *args)
             else:
-                before = threads.limit(num_threads)
                 try:
                     fits = drivers.call_parallel(n, num_threads, *args)
                 finally:
-                    threads.limit(before)
+                    threads.leave(before)
         except (NumbaError, NameError):
             self._compile_alone(args)
             raise
@@ -358,7 +371,7 @@ def _compiled_form(function: Any) -> Callable[[Any], Any]:
 
     def decorate(form: Any) -> Any:
         form.__annotations__ = {}
-        return overload(function)(form)
+        return replaces(function)(form)
 
     return decorate
 

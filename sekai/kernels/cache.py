@@ -55,7 +55,7 @@ def cache_folder() -> Path | None:
         return None
     named = os.environ.get("SEKAI_CACHE_DIR")
     if named:
-        return Path(named)
+        return Path(named).expanduser()
     if config.CACHE_DIR:
         return Path(config.CACHE_DIR) / "sekai"
     try:

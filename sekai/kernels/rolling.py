@@ -107,14 +107,14 @@ def roll(
             del _ROLLING[next(iter(_ROLLING))]
         rolling = _ROLLING[key] = Rolling(advance, policy, widths, given)
     num_threads = len(recording.refused)
-    if num_threads == 1:
+    before = threads.enter(num_threads) if num_threads > 1 else 0
+    if not before:
         rolling.serial(first, steps, now, *rolling.take_apart(**given))
         return
-    before = threads.limit(num_threads)
     try:
         rolling.parallel(first, steps, now, *rolling.take_apart(**given))
     finally:
-        threads.limit(before)
+        threads.leave(before)
 
 
 #: The loops made so far, the last ones: a notebook that defines its policy again makes another each time.

@@ -9,6 +9,7 @@ on both sides of a fork.
 from __future__ import annotations
 
 import os
+import threading
 
 import numba
 
@@ -47,10 +48,13 @@ _SPINS = "3000"
 
 _launched = False
 
+#: Held by the thread that runs Numba's, where these end the process if two threads run them at once.
+_one_at_a_time: threading.Lock | None = None
+
 
 def _launch() -> None:
     """Let Numba load its threads, which read this variable of the environment then and only then."""
-    global _launched
+    global _launched, _one_at_a_time
     told = "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ
     if not told:
         os.environ["GOMP_SPINCOUNT"] = _SPINS
@@ -59,21 +63,34 @@ def _launch() -> None:
     finally:
         if not told:
             del os.environ["GOMP_SPINCOUNT"]
+    if numba.threading_layer() == "workqueue":
+        _one_at_a_time = threading.Lock()
     _launched = True
 
 
-def limit(n: int) -> int:
+def enter(n: int) -> int:
     """Let Numba run ``n`` threads in this one, so that no more are woken up than have work.
 
     Returns:
-        How many it was to run before; that number is the user's, to be given back.
+        How many it was to run before: that number is the user's, to be given back with ``leave()``. 0 if another thread
+        runs them and this one has to do without.
     """
     if not _launched:
         _launch()
+    if _one_at_a_time is not None and not _one_at_a_time.acquire(blocking=False):
+        return 0
     before = int(numba.get_num_threads())
     if before != n:
         numba.set_num_threads(n)
     return before
+
+
+def leave(before: int) -> None:
+    """Undo ``enter()``, which returned ``before``."""
+    if before != numba.get_num_threads():
+        numba.set_num_threads(before)
+    if _one_at_a_time is not None:
+        _one_at_a_time.release()
 
 
 def _begin_after_fork() -> None:
@@ -83,7 +100,7 @@ def _begin_after_fork() -> None:
         numba.threading_layer()
     except ValueError:  # none has been chosen yet
         return
-    _most = 1
+    _most = 1  # no more is run on several
     set_num_threads(1)
 
 

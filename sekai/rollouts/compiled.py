@@ -48,24 +48,30 @@ class RowPolicy:
         return actions
 
 
-def as_row_policy(policy: Any, action_space: Space[Any]) -> RowPolicy | None:
+def as_row_policy(policy: Any, vec: VecEnv[Any, Any]) -> RowPolicy | None:
     """A policy as one of rows; None for one that is not.
 
     Args:
         policy: Of rows is a function of an observation and an action, made by ``sekai.kernels.jit``, and what has a
             ``row_policy()`` that gives one with parameters, and those; None where the policy differs between rows.
-        action_space: Of the env.
+        vec: The env.
+
+    Raises:
+        TypeError: It is one of rows, but an observation or an action is no array.
     """
+    row, parameters = None, ()
     if getattr(policy, "is_kernel", False) and _num_parameters(policy) == 2:
         from sekai.kernels.rolling import with_parameters
 
-        return RowPolicy(with_parameters(policy), (), action_space)
-    if callable(getattr(policy, "row_policy", None)):
-        told = policy.row_policy()
-        if told is not None:
-            row, parameters = told
-            return RowPolicy(row, parameters, action_space)
-    return None
+        row = with_parameters(policy)
+    elif callable(getattr(policy, "row_policy", None)):
+        row, parameters = policy.row_policy() or (None, ())
+    if row is None:
+        return None
+    for name, space in (("observation", vec.observation_space), ("action", vec.action_space)):
+        if not isinstance(layout.allocate(space, 0), np.ndarray):
+            raise TypeError(f"rollout(policy): a policy of rows needs {name}s of one array each, got the space {space}")
+    return RowPolicy(row, parameters, vec.action_space)
 
 
 def _num_parameters(kernel: Any) -> int:

@@ -74,7 +74,7 @@ def rollout(
     """
     if not isinstance(vec, VecEnv):
         raise TypeError(f"rollout(vec): expected a VecEnv, got {type(vec).__name__}")
-    row_policy = as_row_policy(policy, vec.action_space)
+    row_policy = as_row_policy(policy, vec)
     if row_policy is None and not callable(policy):
         raise TypeError(f"rollout(policy): expected a callable or a policy of rows, got {type(policy).__name__}")
     num_steps = check_count(num_steps, "rollout(num_steps)")

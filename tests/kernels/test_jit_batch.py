@@ -395,6 +395,49 @@ def test_bounds_are_checked_on_demand_however_many_rows():
     assert run(code, NUMBA_BOUNDSCHECK="1") == ["refused", "refused"]
 
 
+def test_two_threads_at_once_where_numba_can_only_run_one():
+    code = """
+    import threading
+    import numba
+    import numpy as np
+    from sekai.kernels import jit_batch, set_num_threads
+
+    @jit_batch(block=16, parallel_from=40)
+    def shift(x, out):
+        for i in range(len(out)):
+            out[i] = x[i] + 1.0
+
+    def work():
+        start.wait()
+        for _ in range(200):
+            out = np.zeros(20_000)
+            shift(np.ones(20_000), out)
+            sums.append(out.sum())
+
+    set_num_threads(2)
+    start, sums = threading.Barrier(2), []
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    print(sums == [40_000.0] * 400, bool(numba.config.DISABLE_JIT) or numba.threading_layer() == "workqueue")
+    """
+    assert run(code, NUMBA_THREADING_LAYER="workqueue") == ["True True"]
+
+
+def test_used_bare_or_with_options():
+    @jit_batch
+    def bare(x, out):
+        for i in range(len(out)):
+            out[i] = x[i] + 0.1
+
+    for kernel in (bare, jit_batch()(bare.py_func)):
+        out = np.zeros(3)
+        kernel(np.ones(3), out)
+        assert out.tolist() == [1.1] * 3
+
+
 def test_a_forked_process_runs_kernels_after_its_parent_ran_them_on_threads():
     code = """
     import multiprocessing, warnings
