@@ -47,14 +47,16 @@ def set_num_threads(n: int) -> None:
 _SPINS = "3000"
 
 _launched = False
+_launching = threading.Lock()
 
-#: Held by the thread that runs Numba's, where these end the process if two threads run them at once.
-_one_at_a_time: threading.Lock | None = None
+#: Whether Numba's threads end the process if they are run from two threads at once, and held by the one that runs them.
+_take_turns = False
+_turn = threading.Lock()
 
 
 def _launch() -> None:
     """Let Numba load its threads, which read this variable of the environment then and only then."""
-    global _launched, _one_at_a_time
+    global _launched, _take_turns
     told = "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ
     if not told:
         os.environ["GOMP_SPINCOUNT"] = _SPINS
@@ -63,8 +65,7 @@ def _launch() -> None:
     finally:
         if not told:
             del os.environ["GOMP_SPINCOUNT"]
-    if numba.threading_layer() == "workqueue":
-        _one_at_a_time = threading.Lock()
+    _take_turns = numba.threading_layer() == "workqueue"
     _launched = True
 
 
@@ -76,8 +77,10 @@ def enter(n: int) -> int:
         runs them and this one has to do without.
     """
     if not _launched:
-        _launch()
-    if _one_at_a_time is not None and not _one_at_a_time.acquire(blocking=False):
+        with _launching:
+            if not _launched:
+                _launch()
+    if _take_turns and not _turn.acquire(blocking=False):
         return 0
     before = int(numba.get_num_threads())
     if before != n:
@@ -89,8 +92,8 @@ def leave(before: int) -> None:
     """Undo ``enter()``, which returned ``before``."""
     if before != numba.get_num_threads():
         numba.set_num_threads(before)
-    if _one_at_a_time is not None:
-        _one_at_a_time.release()
+    if _take_turns:
+        _turn.release()
 
 
 def _begin_after_fork() -> None:

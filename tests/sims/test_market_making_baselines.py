@@ -165,6 +165,7 @@ def exact_log_values(penalty, intensity, terminal, horizon, n_steps):
         (0.3, 50.0, 0.0, 0.1, 10, 8),
         (2.0, 0.5, 3.0, 1.0, 40, 5),
         (0.0, 1.0, 0.0, 1.0, 2, 1),
+        (0.0, 3.0, 12.0, 1.0, 10, 4),
     ],
 )
 def test_log_values_against_a_series_in_many_digits(penalty, intensity, final, horizon, n_steps, limit):
@@ -228,6 +229,7 @@ def test_log_values_leave_no_residual():
         lambda: cartea_jaimungal(alpha=5.0, max_inventory=300, n_steps=20),  # final weights down to exp(-675000)
         lambda: cartea_jaimungal(phi=1.0, max_inventory=50),
         lambda: cartea_jaimungal(phi=0.0, alpha=0.0),
+        lambda: cartea_jaimungal(phi=0.0, alpha=1e6),  # at once, not after some e^(alpha k) terms
         lambda: published_glft(finite_horizon=True, horizon=20_000.0, n_steps=10),
         lambda: glft(gamma=1e-9, finite_horizon=True),
         lambda: glft(gamma=50.0, volatility=0.01, finite_horizon=True),
