@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
 
 class CompiledStep(NamedTuple):
     """The step of a native market, autoreset included, as a compiled function of rows.

@@ -207,6 +207,13 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
             return np.empty((self.num_envs, *shape), dtype)
         return self.__buffers.take((self.num_envs, *shape), dtype)
 
+    def _where(self, index: int) -> str:
+        """Which sub-env an error message speaks of, to be put at its end; nothing where there is but one.
+
+        That one may be a sub-env of another vector env, which counts it otherwise.
+        """
+        return f" (sub-env {index})" if self.num_envs > 1 else ""
+
     # -- the contract --------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> VecStepResult[Any]:

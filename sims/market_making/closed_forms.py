@@ -60,8 +60,7 @@ def log_values(
     term is positive, so nothing cancels, and logarithms keep the tails that float64 could not hold. An
     eigendecomposition returns negative values there. The result is right to about 1e-14, relative or absolute.
 
-    The series takes some ``(penalty L^2 + intensity) horizon + 25 n_steps + L n_steps`` terms at most, of 10 microseconds
-    at L = 100.
+    The series takes some ``(penalty L^2 + intensity) horizon + 25 n_steps`` terms, of 10 microseconds at L = 100.
 
     Args:
         penalty: Per time and squared unit, at least 0.

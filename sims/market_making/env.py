@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -16,26 +15,14 @@ from sekai.types import InfoArrays
 from sekai.vector import NativeVecEnv, shared
 from sekai.vector.compiled_step import CompiledStep
 from sims.market_making import baselines
-from sims.market_making.kernels import (
-    AFFINE,
-    FACTOR,
-    JUMPS,
-    Outcome,
-    Rates,
-    RollingColumns,
-    State,
-    StepInfos,
-    Terms,
-    advance_market_making,
-    draw_uniform,
-    roll_market_making,
-)
+from sims.market_making.compiled import RollingColumns, StepInfos, roll_market_making
+from sims.market_making.kernels import advance_market_making
 from sims.market_making.params import PER_ENV, MarketMakingParams
-from sims.parameters import Parameter, Randomized, check_parameter
+from sims.market_making.records import JUMPS, Outcome, Rates, State
+from sims.market_making.terms import derive_rates, make_terms, observation_space
+from sims.parameter_values import ParameterInForce, ParameterValues
+from sims.parameters import Parameter
 from sims.plots import plot_market_making
-
-#: An own draw of a parameter: one number for all sub-envs, or one each.
-_Values = float | NDArray[np.float64]
 
 
 class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]]):
@@ -176,18 +163,15 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         )
         super().__init__(
             num_envs,
-            _observation_space(params),
+            observation_space(params),
             Box(-np.inf, np.inf, (2,), np.float32),
             autoreset=autoreset,
             max_episode_steps=max_episode_steps,
             autoreset_options=autoreset_options,
         )
         self._params = params
-        self._terms = _make_terms(params)
-        self._values: dict[str, _Values] = {}
-        self._randomized: dict[str, Randomized] = {}
-        for name in PER_ENV:
-            self._set_parameter(name, getattr(params, name))
+        self._terms = make_terms(params)
+        self._values = ParameterValues(num_envs, PER_ENV, {name: getattr(params, name) for name in PER_ENV})
         self._rates = self._make_rates()
         self._state = self._start_state(np.arange(self.num_envs))
         self._not_frozen = np.zeros(self.num_envs, dtype=np.bool_)
@@ -221,82 +205,35 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         """float64 (N,): cash and the inventory at the mid."""
         return self._now("wealth")
 
-    @property
-    def initial_price(self) -> Any:
-        """The mid at the start of an episode: one number for all sub-envs, or float64 (N,)."""
-        return self._read("initial_price")
-
-    @initial_price.setter
-    def initial_price(self, value: Parameter) -> None:
-        self._change("initial_price", value)
+    initial_price = ParameterInForce(
+        "The mid at the start of an episode: one number for all sub-envs, or float64 (N,)."
+    )
+    volatility = ParameterInForce("The volatility in force: one number for all sub-envs, or float64 (N,).")
+    arrival_rate = ParameterInForce("The arrival rate in force: one number for all sub-envs, or float64 (N,).")
+    fill_decay = ParameterInForce("The fill decay in force: one number for all sub-envs, or float64 (N,).")
 
     @property
-    def volatility(self) -> Any:
-        """The volatility in force: one number for all sub-envs, or float64 (N,)."""
-        return self._read("volatility")
+    @shared
+    def parameter_values(self) -> ParameterValues:
+        """The four parameters that may differ between sub-envs, as they are now."""
+        return self._values
 
-    @volatility.setter
-    def volatility(self, value: Parameter) -> None:
-        self._change("volatility", value)
-
-    @property
-    def arrival_rate(self) -> Any:
-        """The arrival rate in force: one number for all sub-envs, or float64 (N,)."""
-        return self._read("arrival_rate")
-
-    @arrival_rate.setter
-    def arrival_rate(self, value: Parameter) -> None:
-        self._change("arrival_rate", value)
-
-    @property
-    def fill_decay(self) -> Any:
-        """The fill decay in force: one number for all sub-envs, or float64 (N,)."""
-        return self._read("fill_decay")
-
-    @fill_decay.setter
-    def fill_decay(self, value: Parameter) -> None:
-        self._change("fill_decay", value)
-
-    # -- parameters ----------------------------------------------------------------------------------------
-
-    def _read(self, name: str) -> Any:
-        value = self._values[name]
-        return value if isinstance(value, float) else np.array(value)
-
-    def _change(self, name: str, value: Any) -> None:
-        if isinstance(value, np.ndarray) and value.dtype == object and all(item is value[0] for item in value):
-            value = value[0]  # one range for all, which set_attr hands to each
-        value = check_parameter(name, value, **PER_ENV[name])
-        self._set_parameter(name, value)
-        self._params = dataclasses.replace(self._params, **{name: value})
+    def change_parameter(self, name: str, value: Any) -> None:
+        """Set one of them from the next step on; TypeError or ValueError for what is no value of it."""
+        checked = self._values.change(name, value)
+        self._params = dataclasses.replace(self._params, **{name: checked})
         self._rates = self._make_rates()
-
-    def _set_parameter(self, name: str, value: Any) -> None:
-        if isinstance(value, np.ndarray) and len(value) != self.num_envs:
-            raise ValueError(f"{name}: expected {self.num_envs} values (num_envs), got {len(value)}")
-        self._randomized.pop(name, None)
-        if isinstance(value, Randomized):
-            self._randomized[name] = value
-            value = np.full(self.num_envs, 0.5 * value.low + 0.5 * value.high)  # until the next reset
-        self._values[name] = np.array(value) if isinstance(value, np.ndarray) else value
 
     def _make_rates(self) -> Rates:
         """The parameters as the kernel takes them: scalars, or columns if any of them is one."""
-        rates = _derive_rates(self._params, self._values)
-        if all(isinstance(value, float) for value in self._values.values()):
-            return rates
-        return Rates(*(np.array(np.broadcast_to(rate, self.num_envs)) for rate in rates))
+        rates = derive_rates(self._params, self._values.now)
+        return (
+            Rates(*(np.array(np.broadcast_to(rate, self.num_envs)) for rate in rates)) if self._values.differ else rates
+        )
 
     def _draw_parameters(self, indices: NDArray[np.intp]) -> None:
-        for name in PER_ENV:  # in this order, whichever was changed last
-            if name in self._randomized:
-                bounds = self._randomized[name]
-                draw_uniform(self.streams, indices, bounds.low, bounds.high, self._values[name])
-        drawn = _derive_rates(
-            self._params,
-            {name: value if isinstance(value, float) else value[indices] for name, value in self._values.items()},
-        )
-        for column, values in zip(self._rates, drawn, strict=True):
+        self._values.draw(self.streams, indices)
+        for column, values in zip(self._rates, derive_rates(self._params, self._values.at(indices)), strict=True):
             column[indices] = values
 
     # -- the hooks -----------------------------------------------------------------------------------------
@@ -307,7 +244,7 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
                 raise ValueError(
                     f"reset(options=...), sub-env {index}: expected no options, got {sorted(map(str, option))}"
                 )
-        if self._randomized:
+        if self._values.ranges:
             self._draw_parameters(indices)
         # The state is left as it is: the clock tells that these rows begin, here as in the kernel.
         if len(indices) == self.num_envs:
@@ -370,7 +307,7 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         return outcome.reward, np.zeros(self.num_envs, dtype=np.bool_), outcome.truncated, infos
 
     def _compiled_step(self) -> CompiledStep | None:
-        if self._randomized:  # they are drawn at resets, in the shell
+        if self._values.ranges:  # they are drawn at resets, in the shell
             return None
         flags = np.zeros(self.num_envs, dtype=np.bool_)
         state = self._state
@@ -393,7 +330,7 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         stepped = np.ones(self.num_envs, dtype=np.bool_) if self.autoreset else ~self.frozen
         self.streams.counter[stepped] -= np.uint64(2 if self._terms.move == JUMPS else 1)
         index = int(np.argmax(invalid))
-        raise InvalidAction(f"step(actions): expected two finite distances, got {actions[index]} (sub-env {index})")
+        raise InvalidAction(f"step(actions): expected two finite distances, got {actions[index]}{self._where(index)}")
 
     # -- state ---------------------------------------------------------------------------------------------
 
@@ -406,63 +343,9 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
 
     def _start_state(self, indices: NDArray[np.intp]) -> State:
         """The state in which some sub-envs begin an episode."""
-        price = self._values["initial_price"]
+        price = self._values.now["initial_price"]
         mid = np.full(len(indices), price) if isinstance(price, float) else price[indices]
         columns = (mid, *(np.zeros(len(indices)) for _ in range(3)))
         for column in columns:
             column.flags.writeable = False
         return State(*columns)
-
-
-def _observation_space(params: MarketMakingParams) -> Box:
-    """Inventory within its limit, a fraction, a return and cash."""
-    most = math.inf if params.max_inventory is None else 1.0
-    low, high = [-most, 0.0], [most, 1.0]
-    if params.observe == "full":
-        positive = params.midprice in ("geometric", "jumps")
-        low += [-1.0 if positive else -math.inf, -math.inf]
-        high += [math.inf, math.inf]
-    return Box(np.array(low, dtype=np.float32), np.array(high, dtype=np.float32), dtype=np.float32)
-
-
-def _make_terms(params: MarketMakingParams) -> Terms:
-    running = params.reward == "running_penalty"
-    limit = math.inf if params.max_inventory is None else float(params.max_inventory)
-    return Terms(
-        n_steps=params.n_steps,
-        max_inventory=limit,
-        inventory_scale=1.0 if params.max_inventory is None else limit,
-        linear_fills=params.fill_rule == "linear",
-        least_distance=0.0 if params.clip_quotes else -math.inf,
-        move={"brownian": AFFINE, "ou": AFFINE, "geometric": FACTOR, "jumps": JUMPS}[params.midprice],
-        keep=math.exp(-params.mean_reversion * params.dt) if params.midprice == "ou" else 1.0,
-        jumps=params.jump_rate * params.dt,
-        jump_mean=params.jump_mean,
-        jump_sd=params.jump_sd,
-        running_penalty=params.inventory_penalty * params.dt if running else 0.0,
-        terminal_penalty=params.terminal_penalty if running else 0.0,
-        risk_aversion=params.risk_aversion if params.reward == "exp_utility" else 0.0,
-    )
-
-
-def _derive_rates(params: MarketMakingParams, values: dict[str, Any]) -> Rates:
-    """The rates per step, as scalars or columns."""
-    dt, price, sigma = params.dt, values["initial_price"], values["volatility"]
-    if params.midprice == "ou":
-        kappa = params.mean_reversion
-        shift = (price if params.mean_price is None else params.mean_price) * -math.expm1(-kappa * dt)
-        scale = sigma * math.sqrt(-math.expm1(-2.0 * kappa * dt) / (2.0 * kappa))
-    else:
-        scale = sigma * math.sqrt(dt)
-        shift = params.drift * dt
-        if params.midprice != "brownian":
-            shift = shift - 0.5 * scale * scale
-        if params.midprice == "jumps":
-            mean_factor = math.expm1(params.jump_mean + 0.5 * params.jump_sd * params.jump_sd)
-            shift = shift - params.jump_rate * dt * mean_factor
-    return Rates(price, shift, scale, _as_float32(values["arrival_rate"] * dt), _as_float32(values["fill_decay"]))
-
-
-def _as_float32(value: Any) -> Any:
-    """A scalar or a column as float32; what is beyond its range as the largest there is."""
-    return np.minimum(value, float(np.finfo(np.float32).max)).astype(np.float32)

@@ -8,7 +8,7 @@ can be done in 32 bits (random words, fills, the normal variate) apart from the 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy import bool_, float32, float64, int64
@@ -16,101 +16,11 @@ from numpy.typing import NDArray
 
 from sekai.kernels import item_at, jit, jit_batch, maths, streams
 from sekai.kernels.streams import Streams
-
-#: How the mid moves: by an affine step, by a random factor, or by one with jumps.
-AFFINE, FACTOR, JUMPS = 0, 1, 2
+from sims.market_making.records import AFFINE, JUMPS, Outcome, Rates, State, Terms
 
 _INF = float32(np.inf)
 #: Blocks of random words that a step draws, with and without jumps.
 _TWO_BLOCKS, _ONE_BLOCK = np.uint64(2), np.uint64(1)
-
-
-class Terms(NamedTuple):
-    """What all sub-envs share.
-
-    Attributes:
-        n_steps: Steps of an episode.
-        max_inventory: Units, infinite where there is no limit.
-        inventory_scale: What an observation counts inventories in.
-        linear_fills: Whether a fill has probability ``A exp(-k d) dt``, else ``1 - exp(-A exp(-k d) dt)``.
-        least_distance: Distances below it count as it: 0 or minus infinity.
-        move: ``AFFINE``, ``FACTOR`` or ``JUMPS``.
-        keep: What an affine step multiplies the mid by.
-        jumps: Mean number of jumps per step.
-        jump_mean: Mean of the log of a jump's factor.
-        jump_sd: Its standard deviation.
-        running_penalty: Reward per unit of inventory squared and step.
-        terminal_penalty: Reward per unit of inventory squared at the end of an episode.
-        risk_aversion: Of the exponential utility of the final wealth, which is then the reward; 0 for profit and loss.
-    """
-
-    n_steps: int
-    max_inventory: float
-    inventory_scale: float
-    linear_fills: bool
-    least_distance: float
-    move: int
-    keep: float
-    jumps: float
-    jump_mean: float
-    jump_sd: float
-    running_penalty: float
-    terminal_penalty: float
-    risk_aversion: float
-
-
-class Rates(NamedTuple):
-    """What may differ between sub-envs: all of them scalars, or all of them columns (N,).
-
-    Attributes:
-        initial_price: f8, the mid at the start of an episode.
-        shift: f8, what a step adds to the mid, or to its log, on average.
-        scale: f8, the standard deviation of that.
-        intensity: f4, ``A dt``, orders per step and side at a distance of 0.
-        decay: f4, ``k``, per price.
-    """
-
-    initial_price: Any
-    shift: Any
-    scale: Any
-    intensity: Any
-    decay: Any
-
-
-class State(NamedTuple):
-    """Columns (N,): read from one set and written to another, so that infos need no copy of them.
-
-    Attributes:
-        mid: f8, the mid.
-        inventory: f8, units held, negative when short.
-        cash: f8.
-        wealth: f8, cash and the inventory at the mid.
-    """
-
-    mid: NDArray[float64]
-    inventory: NDArray[float64]
-    cash: NDArray[float64]
-    wealth: NDArray[float64]
-
-
-class Outcome(NamedTuple):
-    """What a step tells beside the new state, columns (N,).
-
-    Attributes:
-        reward: f8.
-        truncated: bool, whether the episode is over.
-        bid_filled: bool, whether a unit was bought.
-        ask_filled: bool, whether a unit was sold.
-        invalid: bool, whether a distance was not finite; if any is, the step does not count.
-        observations: f4 (N, 2 or 4), see ``MarketMakingVecEnv``.
-    """
-
-    reward: NDArray[float64]
-    truncated: NDArray[bool_]
-    bid_filled: NDArray[bool_]
-    ask_filled: NDArray[bool_]
-    invalid: NDArray[bool_]
-    observations: NDArray[float32]
 
 
 @jit
@@ -235,16 +145,16 @@ def move_mid(
             mid = start_mid(rates, old[i], began[i], now, i)
             step = item_at(rates.shift, i) + item_at(rates.scale, i) * float64(variate[i])
             new[i] = terms.keep * mid + step
+    elif terms.move == JUMPS:
+        for i in range(len(new)):
+            mid = start_mid(rates, old[i], began[i], now, i)
+            step = item_at(rates.shift, i) + item_at(rates.scale, i) * float64(variate[i])
+            jumps = jump_log_factor(key[i], counter[i] - _ONE_BLOCK, terms.jumps, terms.jump_mean, terms.jump_sd)
+            new[i] = mid * maths.exp(step + jumps)  # one factor: two may be 0 and infinite
     else:
         for i in range(len(new)):
             mid = start_mid(rates, old[i], began[i], now, i)
             new[i] = mid * maths.exp(item_at(rates.shift, i) + item_at(rates.scale, i) * float64(variate[i]))
-        if terms.move == JUMPS:
-            for i in range(len(new)):
-                log_factor = jump_log_factor(
-                    key[i], counter[i] - _ONE_BLOCK, terms.jumps, terms.jump_mean, terms.jump_sd
-                )
-                new[i] *= maths.exp(log_factor)
 
 
 @jit_batch(shared="terms now freezing")
@@ -381,89 +291,3 @@ def observe_market_making(
             flat[4 * i + 2] = state.mid[i] / item_at(rates.initial_price, i) - 1.0
             flat[4 * i + 3] = state.cash[i]
             truncated[i] = left <= 0
-
-
-@jit
-def draw_uniform(random: Streams, rows: NDArray[np.intp], low: float, high: float, out: NDArray[float64]) -> None:
-    """Draw, for some rows, from the uniform distribution on [low, high] into ``out`` (N,), each from its own stream."""
-    for row in rows:
-        out[row] = min(high, low + (high - low) * streams.uniform(random, row))
-
-
-class RollingColumns(NamedTuple):
-    """The live state of a compiled rollout.
-
-    Attributes:
-        rates: Scalars, or columns.
-        random: The streams.
-        began: i8 (N,), the count of steps at which each episode began.
-    """
-
-    rates: Rates
-    random: Streams
-    began: NDArray[int64]
-
-
-class StepInfos(NamedTuple):
-    """The info columns of a step.
-
-    Attributes:
-        mid_price: f8, the mid.
-        inventory: f8, units held.
-        cash: f8.
-        wealth: f8.
-        bid_filled: bool.
-        ask_filled: bool.
-    """
-
-    mid_price: NDArray[float64]
-    inventory: NDArray[float64]
-    cash: NDArray[float64]
-    wealth: NDArray[float64]
-    bid_filled: NDArray[bool_]
-    ask_filled: NDArray[bool_]
-
-
-_advance_block = advance_market_making.kernel
-
-
-@jit(inline=False)
-def roll_market_making(
-    terms: Terms,
-    columns: RollingColumns,
-    now: int,
-    actions: NDArray[float32],
-    before: StepInfos,
-    infos: StepInfos,
-    outcome: Any,
-) -> None:
-    """Advance a block of rows by one step and begin new episodes where it ended one.
-
-    Args:
-        terms: The terms.
-        columns: Of ``n`` rows, moved on in place.
-        now: The count of steps.
-        actions: f4 (n, 2).
-        before: The info columns of the step before, (n,) each; whether it filled is not read.
-        infos: Those of this step, written.
-        outcome: A ``sekai.kernels.rolling.RolledStep``, written.
-    """
-    told = Outcome(
-        outcome.rewards, outcome.truncated, infos.bid_filled, infos.ask_filled, outcome.invalid, outcome.observations
-    )
-    old = State(before.mid_price, before.inventory, before.cash, before.wealth)
-    new = State(infos.mid_price, infos.inventory, infos.cash, infos.wealth)
-    _advance_block(
-        terms, columns.rates, columns.random, actions, columns.began, now, outcome.invalid, False, old, new, told
-    )
-    ends = 0
-    for i in range(len(outcome.truncated)):
-        ends += np.int32(outcome.truncated[i])
-    if ends > 0:
-        for i in range(len(outcome.truncated)):
-            if outcome.truncated[i]:
-                columns.began[i] = now + 1
-                for k in range(outcome.observations.shape[1]):
-                    outcome.final_observations[i, k] = outcome.observations[i, k]
-                    outcome.observations[i, k] = 0.0
-                outcome.observations[i, 1] = 1.0

@@ -15,7 +15,6 @@ from sekai.types import InfoArrays
 from sekai.vector import NativeVecEnv, shared
 from sekai.vector.compiled_step import CompiledStep
 from sims.data import NAMES, PriceHistory, as_history, load
-from sims.plots import plot_trading
 from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
 from sims.trading.kernels import (
     START_WEALTH,
@@ -32,6 +31,7 @@ from sims.trading.kernels import (
     roll_trading,
 )
 from sims.trading.params import TradingParams, choose_execution
+from sims.trading.plot import plot_trading
 
 
 class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
@@ -293,7 +293,7 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         valid = np.abs(weights) <= 1.0  # False for NaN
         if np.count_nonzero(valid) < len(valid):  # quicker than valid.all()
             index = int(np.argmin(valid))
-            raise InvalidAction(f"step(actions): expected {expected}, got {actions[index]} (sub-env {index})")
+            raise InvalidAction(f"step(actions): expected {expected}, got {actions[index]}{self._where(index)}")
         return weights
 
 

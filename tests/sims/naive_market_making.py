@@ -125,7 +125,7 @@ class NaiveMarketMaker:
         a, b, c, d = self.draw_words()
         count = poisson(unit(a, b), self.jump_rate * self.dt)
         jumps = count * self.jump_mean + math.sqrt(count) * self.jump_sd * normal(c, d)
-        return self.mid * exp64(shift + scale * z) * exp64(jumps)
+        return self.mid * exp64(shift + scale * z + jumps)
 
     def step(self, action):
         """Returns the reward, whether the episode is over, and the info."""

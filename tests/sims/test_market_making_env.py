@@ -824,3 +824,32 @@ def test_the_most_extreme_parameters_allowed_give_no_nan(terms):
             result = env.step(np.full((1, 2), distance))
         assert not np.isnan(result.observations).any() and not np.isnan(result.rewards).any()
         assert env.batch_observation_space.contains(result.observations)
+
+
+# -- messages and absurd values ------------------------------------------------------------------------------
+
+
+def test_a_market_of_one_names_no_sub_env():
+    """It may be a sub-env of another vector env, which counts it otherwise."""
+    with pytest.raises(InvalidAction, match=r"got \[nan nan\]$"):
+        one = MarketMakingVecEnv(1)
+        one.reset(seed=0)
+        one.step(np.full((1, 2), np.nan))
+
+
+def test_one_range_is_for_all_sub_envs():
+    vec = MarketMakingVecEnv(2)
+    with pytest.raises(ValueError, match=r"volatility: expected one Randomized\(low, high\) for all sub-envs, got"):
+        vec.set_attr("volatility", [Randomized(1, 2), Randomized(3, 4)])
+    vec.set_attr("volatility", [Randomized(1, 2)] * 2)
+    assert vec.params.volatility == Randomized(1, 2) and vec.volatility.tolist() == [1.5, 1.5]
+
+
+def test_a_price_that_jumps_from_nothing_is_a_number():
+    """The two factors of such a step are 0 and infinite."""
+    vec = MarketMakingVecEnv(
+        3, midprice="jumps", jump_rate=100.0, n_steps=1, volatility=0.1, jump_mean=8.0, jump_sd=0.1
+    )
+    vec.reset(seed=0)
+    result = vec.step(np.full((3, 2), 0.5))
+    assert np.isfinite(result.infos.columns["mid_price"]).all() and np.isfinite(result.rewards).all()

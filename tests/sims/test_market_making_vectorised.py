@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from sekai.kernels.jit import compile_kernel
-from sims.market_making import MarketMakingVecEnv, kernels
+from sims.market_making import MarketMakingVecEnv, kernels, records
+from sims.market_making.terms import derive_rates, make_terms
 
 N = 4
 PACKED = re.compile(r"^\s+v?\w+[ \t]+.*%[xyz]mm", re.MULTILINE)
@@ -33,10 +34,11 @@ def arguments(name):
     scratch = np.zeros((5, N), dtype=np.float32)
     words = np.zeros((4, N), dtype=np.uint32)
     flags = np.zeros(N, dtype=np.bool_)
-    state = kernels.State(*(np.zeros(N) for _ in range(4)))
+    state = records.State(*(np.zeros(N) for _ in range(4)))
     observations = np.zeros((N, 2), dtype=np.float32)
-    outcome = kernels.Outcome(np.zeros(N), flags, flags.copy(), flags.copy(), flags.copy(), observations)
-    terms, rates, random = vec._terms, vec._rates, vec.streams
+    outcome = records.Outcome(np.zeros(N), flags, flags.copy(), flags.copy(), flags.copy(), observations)
+    terms, rates = make_terms(vec.params), derive_rates(vec.params, vec.parameter_values.now)
+    random = vec.streams
     began, step = vec.episode_clock.began, np.uint64(1)
     return {
         "read_quotes": (observations, np.float32(0.0), scratch[0], scratch[1], flags),

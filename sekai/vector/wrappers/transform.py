@@ -23,7 +23,7 @@ class VecTransformObservation(VecObservationWrapper[Any, ActType, Any]):
             observations, as batches of one.
         new_observation_space: The space of one transformed observation; None where it stays as it is.
 
-    Example:
+    Examples:
         >>> vec = VecTransformObservation(vec, lambda obs: obs / 255.0)
     """
 
@@ -50,7 +50,7 @@ class VecTransformReward(VecRewardWrapper[ObsType, ActType]):
         venv: The VecEnv to wrap.
         func: Takes and returns float64 (N,).
 
-    Example:
+    Examples:
         >>> vec = VecTransformReward(vec, np.sign)
     """
 
