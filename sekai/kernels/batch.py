@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, cast, overload
 
 import numba
 import numpy as np
-from numba.core import types
 from numba.core.errors import NumbaError
-from numba.extending import overload as replaces
 
 from sekai.checks import check_count
 from sekai.kernels import threads
+from sekai.kernels.columns import has_rows, lengths, rows_between
+from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -137,7 +137,7 @@ class BatchKernel(Generic[Kernel]):
             self._compile_alone(args)
             raise
         if not fits:
-            lengths = {self._names[position]: sorted(set(_lengths(args[position]))) for position in self._rows}
+            lengths = {self._names[position]: sorted(set(lengths(args[position]))) for position in self._rows}
             raise ValueError(f"{self.__name__}: expected as many rows in each array, got {lengths}")
 
     @property
@@ -152,7 +152,7 @@ class BatchKernel(Generic[Kernel]):
                 self._array = position
                 return len(args[position])
         for position in self._rows:
-            for length in _lengths(args[position]):
+            for length in lengths(args[position]):
                 return length
         names = " or ".join(repr(self._names[position]) for position in self._rows)
         raise ValueError(f"{self.__name__}: expected an array in {names}, got none")
@@ -161,7 +161,7 @@ class BatchKernel(Generic[Kernel]):
         """The drivers for the structure of some arguments, which their types tell unless there are plain tuples."""
         if len(args) != len(self._names):
             raise TypeError(f"{self.__name__}: expected {len(self._names)} arguments {self._names}, got {len(args)}")
-        key = tuple(map(_structure, args)) if any(map(_has_plain_tuple, args)) else kinds
+        key = tuple(map(structure, args)) if any(map(_has_plain_tuple, args)) else kinds
         drivers = self._drivers.get(key)
         if drivers is None:
             for position, name in enumerate(self._names):
@@ -195,10 +195,6 @@ class BatchKernel(Generic[Kernel]):
         if not fits:
             expected = "expected an array, a scalar or a tuple of them"
             raise TypeError(f"{self.__name__}: {name}: {expected}, got {type(value).__name__}")
-
-
-def _structure(value: Any) -> Any:
-    return (type(value), *map(_structure, value)) if isinstance(value, tuple) else type(value)
 
 
 def _has_plain_tuple(value: Any) -> bool:
@@ -269,136 +265,3 @@ def call_parallel(n, num_threads, {", ".join(arguments)}):
         self.parallel = scope["_parallel"] = compile_kernel(scope["parallel"], parallel=True)
         self.call_serial: Callable[..., bool] = scope["call_serial"]
         self.call_parallel: Callable[..., bool] = scope["call_parallel"]
-
-
-class Fields:
-    """An argument of generated source field by field, as which a named tuple goes in three times as fast as whole.
-
-    Numba's parallel loops, moreover, cannot capture a tuple of tuples.
-
-    Attributes:
-        names: A name for each scalar and array.
-        taken_apart: The source of a caller that has the argument, for those names, separated by commas.
-
-    Args:
-        name: Of the argument.
-        value: One like those it will have.
-        scope: Where the source will run; the classes of named tuples go there.
-    """
-
-    def __init__(self, name: str, value: Any, scope: dict[str, Any]) -> None:
-        self.names: list[str] = []
-        self._template = self._unfold(name, value, scope)
-        paths = list(_paths(name, value))
-        self.taken_apart = f"*{name}" if _is_flat(value) else ", ".join(paths)
-
-    def put_together(self, field: str) -> str:
-        """The source of the argument again, each scalar and array ``{}`` in the source ``field``."""
-        return self._template.format(*(field.format(name) for name in self.names))
-
-    def _unfold(self, name: str, value: Any, scope: dict[str, Any]) -> str:
-        if not isinstance(value, tuple):
-            self.names.append(name)
-            return "{}"
-        items = [self._unfold(f"{name}_{k}", item, scope) for k, item in enumerate(value)]
-        inner = "".join(f"{item}, " for item in items)
-        if not hasattr(value, "_fields"):
-            return f"({inner})"
-        scope[f"_{name}"] = type(value)
-        return f"_{name}({inner})"
-
-
-def _is_flat(value: Any) -> bool:
-    return isinstance(value, tuple) and not any(isinstance(item, tuple) for item in value)
-
-
-def _paths(path: str, value: Any) -> Iterator[str]:
-    if isinstance(value, tuple):
-        for k, item in enumerate(value):
-            yield from _paths(f"{path}[{k}]", item)
-    else:
-        yield path
-
-
-def _lengths(value: Any) -> Iterator[int]:
-    """The number of rows of each array."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        yield len(value)
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _lengths(item)
-
-
-# -- tuples of columns, plain and compiled -----------------------------------------------------------------
-
-
-def rows_between(value: Any, lo: int, hi: int) -> Any:
-    """Rows ``lo`` to ``hi`` of an array or of every array in a tuple; a scalar as it is."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        return value[lo:hi]
-    if isinstance(value, tuple):
-        return _like(value, [rows_between(item, lo, hi) for item in value])
-    return value
-
-
-def has_rows(value: Any, n: int) -> bool:
-    """Whether every array has ``n`` rows."""
-    return all(length == n for length in _lengths(value))
-
-
-def item_at(value: Any, i: int) -> Any:
-    """Row ``i`` of a column, or the value that all rows share: an array is read, a scalar is itself."""
-    return value[i] if isinstance(value, np.ndarray) else value
-
-
-def _like(value: Any, items: list[Any]) -> Any:
-    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-
-
-def _is_rows(value: Any) -> bool:
-    return isinstance(value, types.Array) and value.ndim > 0
-
-
-def _unrolled(name: str, arguments: str, body: str, value: Any) -> Any:
-    """A function that names every item of a tuple type, as numba has no loop over items of different types."""
-    scope: dict[str, Any] = {"_rows": rows_between, "_fits": has_rows, "_new": getattr(value, "instance_class", None)}
-    exec(f"def {name}({arguments}):\n    return {body}\n", scope)
-    return scope[name]
-
-
-def _compiled_form(function: Any) -> Callable[[Any], Any]:
-    """Register what numba puts in the place of a function; it compares signatures, annotations included."""
-
-    def decorate(form: Any) -> Any:
-        form.__annotations__ = {}
-        return replaces(function)(form)
-
-    return decorate
-
-
-@_compiled_form(rows_between)
-def _overload_rows_between(value: Any, lo: Any, hi: Any) -> Any:
-    if _is_rows(value):
-        return lambda value, lo, hi: value[lo:hi]
-    if isinstance(value, types.BaseTuple):
-        items = "".join(f"_rows(value[{k}], lo, hi), " for k in range(len(value)))
-        named = isinstance(value, types.BaseNamedTuple)
-        return _unrolled("rows_between", "value, lo, hi", f"_new({items})" if named else f"({items})", value)
-    return lambda value, lo, hi: value
-
-
-@_compiled_form(has_rows)
-def _overload_has_rows(value: Any, n: Any) -> Any:
-    if _is_rows(value):
-        return lambda value, n: len(value) == n
-    if isinstance(value, types.BaseTuple) and len(value):
-        body = " and ".join(f"_fits(value[{k}], n)" for k in range(len(value)))
-        return _unrolled("has_rows", "value, n", body, value)
-    return lambda value, n: True
-
-
-@_compiled_form(item_at)
-def _overload_item_at(value: Any, i: Any) -> Any:
-    if isinstance(value, types.Array):
-        return lambda value, i: value[i]
-    return lambda value, i: value

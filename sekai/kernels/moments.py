@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.kernels.batch import item_at, jit_batch, rows_between
+from sekai.kernels.batch import jit_batch
+from sekai.kernels.columns import item_at, rows_between
 from sekai.kernels.jit import jit
 
 #: Lanes at most, unless a sample has more numbers: enough to hide how long an addition takes.

@@ -20,7 +20,9 @@ from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
 from sekai.kernels import threads
-from sekai.kernels.batch import BLOCK, BOUNDS_ARE_CHECKED, Fields, jit_batch, rows_between
+from sekai.kernels.batch import BLOCK, BOUNDS_ARE_CHECKED, jit_batch
+from sekai.kernels.columns import rows_between
+from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel, jit
 
 
@@ -100,7 +102,7 @@ def roll(
     """
     given = {"parameters": parameters, "shared": shared, "columns": columns, "recording": recording, "infos": infos}
     widths = math.prod(recording.observations.shape[2:]), math.prod(recording.actions.shape[2:])
-    key = (advance, policy, widths, *(_structure(value) for value in given.values()))
+    key = (advance, policy, widths, *(structure(value) for value in given.values()))
     rolling = _ROLLING.get(key)
     if rolling is None:
         if len(_ROLLING) >= _MOST_LOOPS:
@@ -120,10 +122,6 @@ def roll(
 #: The loops made so far, the last ones: a notebook that defines its policy again makes another each time.
 _ROLLING: dict[Any, Rolling] = {}
 _MOST_LOOPS = 64
-
-
-def _structure(value: Any) -> Any:
-    return (type(value), *map(_structure, value)) if isinstance(value, tuple) else None
 
 
 class Rolling:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import threading
@@ -11,22 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sekai.cores import threads_asked_for
 from sekai.errors import VecEnvClosed, VecEnvWorkerError
+from sekai.vector.interrupts import Uninterrupted, interrupts_blocked
 from sekai.vector.line import HungUp, Line
 from sekai.vector.member import Ears, Member
-from sekai.vector.worker import CLOSE, FAILED, NO_MAIN_GUARD, ONE_THREAD_MARK, Failure, Plan, run_worker
-
-#: What is 1 for a worker, unless the user has set it, so that its libraries use one thread.
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "SEKAI_NUM_THREADS",
-)
+from sekai.vector.thread_limits import one_thread_each
+from sekai.vector.worker import CLOSE, FAILED, NO_MAIN_GUARD, Failure, Plan, run_worker
 
 #: Seconds that a worker has to end once it was told to by a signal.
 _PATIENCE = 0.3
@@ -69,7 +58,7 @@ class Crew:
         if context == "forkserver":
             _preload(ctx)
         try:
-            with _one_thread_each() as variables, _interrupts_blocked():
+            with one_thread_each() as variables, interrupts_blocked():
                 for rank, (plan, rows) in enumerate(zip(plans, self.slices, strict=True)):
                     self._start(ctx, rank, plan._replace(variables=variables), rows, daemon)
         except BaseException:
@@ -155,7 +144,7 @@ class Crew:
         deaths = [member.death for member in self.members if member.death is not None]
         if deaths:
             raise worker_error(deaths)
-        with _Uninterrupted():
+        with Uninterrupted():
             for member, command in zip(self.members, commands, strict=False):
                 self._tell(member, command)
 
@@ -215,7 +204,7 @@ class Crew:
                 raise
         if self._stopped:
             raise VecEnvClosed("ProcVecEnv: closed while a call was going on")
-        with _Uninterrupted():
+        with Uninterrupted():
             for member, ended in come:
                 if member.death is None:
                     with self._whole(member):
@@ -348,61 +337,3 @@ def _preload(ctx: Any) -> None:
 
     if getattr(getattr(forkserver, "_forkserver", None), "_preload_modules", None) == ["__main__"]:
         ctx.set_forkserver_preload(["__main__", "sekai.vector.preload"])
-
-
-#: Held while the environment is another than the user's.
-_environment = threading.Lock()
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[dict[str, str]]:
-    """An environment in which the libraries of a starting process use one thread, unless the user has set them.
-
-    Gives the variables as they are then. Numba gets as many threads as kernels are to use.
-    """
-    with _environment:
-        added = [name for name in THREAD_VARIABLES if name not in os.environ]
-        values = dict.fromkeys(added, "1")
-        if "NUMBA_NUM_THREADS" in added:
-            values["NUMBA_NUM_THREADS"] = str(threads_asked_for() or 1)
-        os.environ.update(values, **{ONE_THREAD_MARK: " ".join(added)})
-        try:
-            yield {name: os.environ[name] for name in THREAD_VARIABLES}
-        finally:
-            for name in (*added, ONE_THREAD_MARK):
-                os.environ.pop(name, None)
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Keep Ctrl-C from a process that is being started until it has said what it does about it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-class _Uninterrupted:
-    """Puts off Ctrl-C while messages are half sent or half read."""
-
-    __slots__ = ("_pressed", "_previous")
-
-    def __enter__(self) -> None:
-        self._pressed: list[Any] = []
-        self._previous: Any = None
-        if threading.current_thread() is threading.main_thread():
-            self._previous = _set_handler(signal.SIGINT, lambda *press: self._pressed.append(press))
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._previous is not None:
-            _set_handler(signal.SIGINT, self._previous)
-            if self._pressed and callable(self._previous):
-                self._previous(*self._pressed[0])
-
-
-# signal.signal() turns its arguments and its result into enums, which takes ten times as long as the rest of it.
-_set_handler: Any = getattr(importlib.import_module("_signal"), "signal", signal.signal)

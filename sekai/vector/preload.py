@@ -1,13 +1,15 @@
 """What a fork server imports once, so that the workers it starts begin with it.
 
-The server was started in an environment in which libraries load for one thread (see ``sekai.vector.crew``). They are
-loaded now, and the environment is given back for whatever else the server will start.
+The server was started in an environment in which libraries load for one thread (see
+``sekai.vector.thread_limits``). They are loaded now, and the environment is given back for whatever else the server
+will start.
 """
 
 import os
 import signal
 
-from sekai.vector.worker import ONE_THREAD_MARK
+import sekai.vector.worker  # noqa: F401, which is what workers need
+from sekai.vector.thread_limits import ONE_THREAD_MARK
 
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # blocked while the server was started
 

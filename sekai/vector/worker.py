@@ -9,19 +9,18 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sekai.batching import layout
-from sekai.cores import threads_asked_for
 from sekai.spaces import Space
 from sekai.vector.block import Block, SharedFile
 from sekai.vector.line import HungUp, Line
 from sekai.vector.row import EnvFn, EnvRow, RowBatch, build_rows
+from sekai.vector.thread_limits import limit_threads
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -36,10 +35,6 @@ COLUMNS = ("rewards", "terminated", "truncated", "frozen")
 
 #: Exit status of a worker that was started from a script without a main guard.
 NO_MAIN_GUARD = 97
-
-#: Names, in the environment of a starting process, the variables that are there only to make libraries load for one
-#: thread.
-ONE_THREAD_MARK = "SEKAI_ONE_THREAD"
 
 #: Marks the name of an exception that the kit itself raised.
 OWN = "sekai: "
@@ -116,7 +111,7 @@ def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connectio
     for other in inherited:
         other.close()
     _exit_with_parent()
-    _limit_threads(plan.variables)
+    limit_threads(plan.variables)
     worker = Worker(Line(connection, spin=plan.spin), plan)
     try:
         if worker.build():
@@ -143,21 +138,6 @@ def _exit_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="sekai-watch-parent", daemon=True).start()
-
-
-def _limit_threads(variables: Mapping[str, str]) -> None:
-    """Set the variables for libraries that will be loaded, and tell Numba and the kernels if they have been."""
-    os.environ.pop(ONE_THREAD_MARK, None)
-    os.environ.update(variables)
-    numba: Any = sys.modules.get("numba")
-    if numba is not None:
-        most = numba.config.NUMBA_NUM_THREADS
-        numba.set_num_threads(min(int(variables["NUMBA_NUM_THREADS"]), most))
-        # Once its threads run, numba refuses to compile if the variable says another number than it did.
-        os.environ["NUMBA_NUM_THREADS"] = str(most)
-    kernels: Any = sys.modules.get("sekai.kernels.threads")
-    if kernels is not None:
-        kernels.set_num_threads(threads_asked_for() or 1)
 
 
 class Worker:
