@@ -7,6 +7,7 @@ import operator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 #: Seconds that the system can wait for; nobody will notice that it is not longer.
 _FOREVER = 1e6
@@ -65,3 +66,25 @@ def check_seconds(value: Any, name: str) -> float:
     if not 0 <= value < math.inf:
         raise ValueError(f"{name}: expected a number of seconds of at least 0, got {value}")
     return float(min(value, _FOREVER))
+
+
+def as_numbers(values: ArrayLike, name: str, kinds: str = "iuf") -> NDArray[Any]:
+    """Real numbers as an array.
+
+    Args:
+        values: As they were given; where a masked array hides a number, NaN takes its place.
+        name: What the error message calls them.
+        kinds: The kinds of dtypes that are numbers here: integers and floats, or with "b" bools too.
+
+    Returns:
+        An array of their own dtype, or float64 where numbers were masked. It may be ``values`` itself.
+
+    Raises:
+        TypeError: They are of another dtype.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}")
+    if np.ma.is_masked(values):
+        return np.asarray(np.ma.filled(np.ma.asarray(values, np.float64), np.nan))
+    return array

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sekai.checks import as_numbers
+
 #: Which statistics a normaliser keeps: of everything seen, or exponentially weighted towards the present.
 StatsKind: TypeAlias = Literal["running", "ewm"]
 
@@ -18,6 +20,7 @@ StatsKind: TypeAlias = Literal["running", "ewm"]
 #: that a process which sees no more, as with some hundred envs written in Python, never loads Numba.
 MANY_NUMBERS, MANY_SAMPLES = 2048, 64
 
+_KINDS = "biuf"  # of dtypes that count as numbers
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))  # what the kernels are compiled for
 
 #: Numbers beyond this do not count: the sum of many of their squares would not fit a float64.
@@ -63,7 +66,7 @@ class ArrayStats(ABC):
             TypeError: The batch does not hold real numbers.
             ValueError: The batch has another shape.
         """
-        samples = _numbers(batch, f"{type(self).__name__}.update")
+        samples = as_numbers(batch, f"{type(self).__name__}.update", _KINDS)
         if samples.ndim == 0 or samples.shape[1:] != self.shape:
             expected = ("k", *self.shape)
             raise ValueError(
@@ -121,7 +124,7 @@ class ArrayStats(ABC):
                 C-contiguous.
         """
         where = f"{type(self).__name__}.normalize"
-        samples = _numbers(x, where)
+        samples = as_numbers(x, where, _KINDS)
         lead = samples.ndim - len(self.shape)
         if lead < 0 or samples.shape[lead:] != self.shape:
             expected = ", ".join(("...", *map(str, self.shape)))
@@ -282,16 +285,9 @@ def make_stats(kind: StatsKind, shape: tuple[int, ...] = (), halflife: float = 1
     raise ValueError(f"stats: expected 'running' or 'ewm', got {kind!r}")
 
 
-def _numbers(values: ArrayLike, where: str) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"{where}: expected real numbers, got dtype {array.dtype}")
-    return array
-
-
 def _load_array(value: Any, shape: tuple[int, ...], where: str) -> NDArray[np.float64]:
     try:
-        array = _numbers(value, where)
+        array = as_numbers(value, where, _KINDS)
     except (TypeError, ValueError):
         raise ValueError(f"{where}: expected numbers in an array of shape {shape}, got {value!r}") from None
     # An array without elements has lost its last axes as a list.

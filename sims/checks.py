@@ -28,6 +28,21 @@ def as_real(value: Any) -> float | None:
         return math.nan
 
 
+def check_number(value: Any, name: str) -> float:
+    """A finite real number as a float.
+
+    Raises:
+        TypeError: It is no real number (see ``as_real``).
+        ValueError: It is not finite.
+    """
+    number = as_real(value)
+    if number is None:
+        raise TypeError(f"{name}: expected a number, got {value!r}")
+    if not math.isfinite(number):
+        raise ValueError(f"{name}: expected a finite number, got {value}")
+    return number
+
+
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """The value, if it is one of some words.
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sekai.checks import check_count, check_integer, check_seconds
+from sekai.checks import as_numbers, check_count, check_integer, check_seconds
+from sims.checks import check_number
 
 
 @pytest.mark.parametrize("check", [check_count, check_integer])
@@ -63,3 +64,34 @@ def test_what_is_no_number_of_seconds_is_refused(value):
 def test_seconds_that_nothing_can_wait_for_are_refused(value):
     with pytest.raises(ValueError, match="^step_timeout: expected a number of seconds of at least 0, got "):
         check_seconds(value, "step_timeout")
+
+
+def test_numbers_keep_their_dtype_and_are_not_copied():
+    for dtype in (np.int8, np.uint64, np.float32, np.float64):
+        values = np.ones(3, dtype=dtype)
+        assert as_numbers(values, "x") is values
+    assert as_numbers([True], "x", "biuf").dtype == np.bool_
+
+
+@pytest.mark.parametrize("values", ["a", [1j], [None], [True], np.array(["2020"], "M8[Y]"), np.zeros(2, "f8,i4")])
+def test_what_is_no_real_number_is_refused(values):
+    with pytest.raises(TypeError, match=r"^measure\(wealth\): expected real numbers, got dtype "):
+        as_numbers(values, "measure(wealth)")
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32, np.float64])
+def test_masked_numbers_are_nan(dtype):
+    values = np.ma.array([1, 2, 3], mask=[False, True, False], dtype=dtype)
+    np.testing.assert_array_equal(as_numbers(values, "x"), [1.0, np.nan, 3.0])
+    assert values.data.tolist() == [1, 2, 3]
+    assert as_numbers(np.ma.array([1, 2]), "x").dtype.kind == "i"  # nothing is masked
+
+
+def test_a_number_is_finite_and_real():
+    assert [check_number(value, "x") for value in (1, np.float32(0.5))] == [1.0, 0.5]
+    for value in ("1", None, True, 1j, [1.0]):
+        with pytest.raises(TypeError, match="^rate: expected a number, got "):
+            check_number(value, "rate")
+    for value in (np.nan, np.inf, 10**400):
+        with pytest.raises(ValueError, match="^rate: expected a finite number, got "):
+            check_number(value, "rate")

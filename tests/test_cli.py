@@ -12,8 +12,7 @@ import toy_market
 from toy_market import WalkVec
 
 import sekai
-from sekai.cli import check as check_module
-from sekai.cli import info, listing, main
+from sekai.cli import copies, listing, main
 from sekai.cli import run as run_module
 from sekai.cli.rollout import EpisodeLog
 from sekai.registry import EnvRegistry
@@ -27,8 +26,8 @@ WALK, WALK_VEC = "toy_market:Walk", "toy_market:WalkVec"
 def registry(monkeypatch):
     """What the command sees: Walk-v0 in both forms, OnlyEnv-v0 without a native one."""
     registry = EnvRegistry()
-    for verb in (check_module, info, listing, run_module):
-        monkeypatch.setattr(verb, "default_registry", registry)
+    for module in (copies, listing):
+        monkeypatch.setattr(module, "default_registry", registry)
     registry.register("Walk-v0", WALK, vector_entry_point=WALK_VEC)
     registry.register("OnlyEnv-v0", WALK)
     return registry
@@ -284,7 +283,7 @@ def test_without_tqdm_a_terminal_shows_no_bar(capsys, monkeypatch):
         (("run", "Walk-v0", "--set", "autoreset=False"), "--set: 'autoreset' cannot be set"),
         (
             ("run", "Walk-v0", "--set", "gaol=3"),
-            "--set: Walk-v0 has no argument 'gaol'; "
+            "--set: Walk-v0 has no argument 'gaol' (did you mean 'goal'?); "
             "it has: goal, start, noise, max_episode_steps, shift, autoreset_options",
         ),
         (("run", "Walk-v0", "--mode", "sync", "--set", "noise=1"), "has no argument 'noise'; it has: goal, start"),
@@ -303,15 +302,18 @@ def test_without_tqdm_a_terminal_shows_no_bar(capsys, monkeypatch):
         (("run", "Walk-v0", "--steps", "1", "--episodes", "1"), "not allowed with argument"),
         (("run", "Walk-v0", "--num-envs", "1000000000000"), "not enough memory; try fewer copies (--num-envs)"),
         (("run", "OnlyEnv-v0", "--num-envs", "1000000000000"), "not enough memory; try fewer copies (--num-envs)"),
-        (("run", "Walk-v0", "--num-envs", "1" + "0" * 30), "sekai: error: "),
-        (("run", "OnlyEnv-v0", "--num-envs", "1" + "0" * 30), "sekai: error: "),
+        (
+            ("run", "Walk-v0", "--num-envs", "1" + "0" * 30),
+            "argument --num-envs: expected at most 1,099,511,627,776, got",
+        ),
+        (("check", "Walk-v0", "--num-envs", "1" + "0" * 30), "argument --num-envs: expected at most 1,099,511,627,776"),
         (
             ("run", "Walk-v0", "--set", "autoreset_options={'start': 'x'}"),
             "sekai: error: could not convert string to float: 'x'",
         ),
         (("run", "Walk-v0", "--mode", "sync", "--set", "autoreset_options={}"), "no argument 'autoreset_options'"),
         (("check", "Wakl-v0"), "no environment is registered as 'Wakl-v0'; did you mean 'Walk-v0'"),
-        (("check", "Walk-v0", "--set", "gaol=3"), "has no argument 'gaol'; it has: goal, start, noise"),
+        (("check", "Walk-v0", "--set", "gaol=3"), "has no argument 'gaol' (did you mean 'goal'?); it has: goal, start"),
         (("check", "OnlyEnv-v0", "--set", "noise=3"), "has no argument 'noise'; it has: goal, start"),
         (("check", "Walk-v0", "--set", "max_episode_steps=0"), "max_episode_steps .*at least 1, got 0"),
         (("check", "Walk-v0", "--set", "autoreset=False"), "--set: 'autoreset' cannot be set"),
@@ -330,7 +332,77 @@ def test_without_tqdm_a_terminal_shows_no_bar(capsys, monkeypatch):
 def test_a_mistake_is_told_in_one_line(capsys, argv, text):
     import re
 
-    assert re.search(text.replace("(", r"\(").replace(")", r"\)"), refuse(capsys, *argv))
+    assert re.search(re.sub(r"([()?])", r"\\\1", text), refuse(capsys, *argv))
+
+
+@pytest.fixture
+def market_file(registry, tmp_path, monkeypatch):
+    """A module in the current folder, not on Python's path, that registers Filed-v0 when it is imported."""
+    (tmp_path / "market_file.py").write_text(
+        "import test_cli\ntest_cli.REGISTRY[0].register('Filed-v0', 'toy_market:Walk')\n"
+    )
+    monkeypatch.setitem(sys.modules, "test_cli", sys.modules[__name__])
+    monkeypatch.setattr(sys.modules[__name__], "REGISTRY", [registry], raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    yield "market_file:Filed-v0"
+    sys.modules.pop("market_file", None)
+
+
+@pytest.mark.parametrize("argv", [("run", "--steps", 2), ("info",), ("check", "--num-envs", 3, "--steps", 12)])
+def test_an_id_may_name_the_module_that_registers_it(capsys, market_file, argv):
+    verb, *options = argv
+    report = run_json(capsys, verb, market_file, *options)
+    assert "Filed-v0" in (report.get("env"), report.get("id"))
+
+
+@pytest.mark.parametrize("verb", ["run", "info", "check", "bench"])
+def test_a_module_that_is_not_there_is_a_mistake_of_the_user(capsys, verb, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert "environment 'no_such:Walk-v0': the module 'no_such' cannot be" in refuse(capsys, verb, "no_such:Walk-v0")
+    assert "name it too ('my_module:Wander-v0')" in refuse(capsys, verb, "Wander-v0")
+
+
+def as_function(vec):
+    """A policy itself, where something that builds one is expected."""
+    return (vec[:, 0] < 2).astype(np.int64)
+
+
+@pytest.mark.parametrize("verb", ["run", "bench"])
+@pytest.mark.parametrize(
+    ("offered", "text"),
+    [
+        (as_function, "it raised TypeError: 'WalkVec' object is not subscriptable"),
+        (lambda observations: observations.mean(axis=1), "it raised AttributeError: "),
+        (lambda vec: np.ones(vec.num_envs), "it returned ndarray"),
+    ],
+)
+def test_a_policy_in_the_place_of_what_builds_it_is_told(capsys, monkeypatch, verb, offered, text):
+    monkeypatch.setattr(WalkVec, "policies", {"mine": offered})
+    argv = ("Walk-v0", "--policy", "mine", *(("--modes", "native") if verb == "bench" else ()))
+    err = refuse(capsys, verb, *argv)
+    assert "--policy mine: policies['mine']: expected a function that takes the VecEnv and returns a policy" in err
+    assert text in err
+
+
+@pytest.mark.parametrize("verb", ["run", "bench"])
+def test_actions_of_another_shape_name_the_policy(capsys, monkeypatch, verb):
+    monkeypatch.setattr(WalkVec, "policies", {"wide": lambda vec: lambda observations: np.ones((vec.num_envs, 2))})
+    argv = ("Walk-v0", "--policy", "wide", *(("--modes", "native") if verb == "bench" else ()))
+    assert "sekai: error: --policy wide: " in (err := refuse(capsys, verb, *argv))
+    assert "expected" in err and "2)" in err
+
+
+def test_a_mistyped_argument_of_an_env_that_hands_arguments_on(capsys, registry):
+    class Steep(WalkVec):
+        def __init__(self, num_envs, *, slope=1.0, **kwargs):
+            super().__init__(num_envs, **kwargs)
+
+    registry.register("Steep-v0", vector_entry_point=Steep)
+    for verb in ("run", "check"):
+        err = refuse(capsys, verb, "Steep-v0", "--set", "gaol=2")
+        assert "'Steep-v0' has no argument 'gaol' (did you mean 'goal'?); it has: slope, goal, start" in err
+    assert "has no argument 'gaol'" in run_json(capsys, "info", "Steep-v0", "--set", "gaol=2")["not_built"]
 
 
 def test_an_entry_point_that_cannot_be_imported_is_a_mistake_of_the_user(capsys, registry):
@@ -384,7 +456,7 @@ def test_check_tells_hints_apart(capsys):
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert lines[:3] == ["Walk-v0 (native): 3 copies, 12 steps, seed 4, noise=0.5", "no problems found", "hints:"]
-    assert " ".join(line[2:] for line in lines[3:]) == SHARED
+    assert SHARED in " ".join(line[2:] for line in lines[3:])
     assert lines[3].startswith("- ") and max(map(len, lines)) <= 100
 
 
@@ -395,6 +467,37 @@ def test_check_exits_with_one_when_there_is_a_problem(capsys, monkeypatch):
     assert "\n1 problem found:\n- reset: observations[0, 0]: expected a finite number, got nan (sub-env 0)\n" in out
 
 
+def test_check_keeps_the_lines_of_a_message_and_drops_its_colours(capsys, monkeypatch):
+    def step(self, actions):
+        raise ValueError("a\x1b[1mkernel\x1b[0m failed:\n\n    \x1b[31mx = y[0]\x1b[0m\n    ^\n" + "word " * 40)
+
+    monkeypatch.setattr(WalkVec, "_step", step)
+    status, out, _ = run(capsys, "check", "Walk-v0", *QUICK)
+    lines = out.splitlines()
+    start = next(number for number, line in enumerate(lines) if "akernel failed:" in line)
+    assert status == 1 and lines[start].startswith("- ")
+    assert lines[start + 1 : start + 4] == ["", "      x = y[0]", "      ^"]
+    assert lines[start + 4].startswith("  word word") and lines[start + 5].startswith("  word")
+    assert max(map(len, lines)) <= 100
+    report = json.loads(run(capsys, "check", "Walk-v0", *QUICK, "--json")[1])
+    assert "\x1b" not in out + report["problems"][0] and "\n    x = y[0]\n" in report["problems"][0]
+
+
+def test_check_counts_one_copy(capsys):
+    assert run(capsys, "check", "OnlyEnv-v0", "--num-envs", 1, "--steps", 1)[1].startswith(
+        "OnlyEnv-v0 (sync): 1 copy, 1 step, seed 0\n"
+    )
+
+
+def test_no_message_has_colours(capsys, registry):
+    def build(num_envs):
+        raise TypeError("\x1b[1mno\x1b[0m")
+
+    registry.register("Colourful-v0", vector_entry_point=build)
+    assert refuse(capsys, "run", "Colourful-v0") == "sekai: error: no\n"
+    assert run_json(capsys, "info", "Colourful-v0")["not_built"] == "TypeError: no"
+
+
 def test_check_prints_json(capsys, monkeypatch):
     def step(self, actions):
         return self.level * np.nan, self.level > 9, self.level > 9, {}
@@ -402,7 +505,9 @@ def test_check_prints_json(capsys, monkeypatch):
     monkeypatch.setattr(WalkVec, "_step", step)
     status, out, err = run(capsys, "check", "Walk-v0", *QUICK, "--set", "goal=5", "--json")
     assert (status, err) == (1, "")
-    assert json.loads(out) == {
+    report = json.loads(out)
+    assert all(isinstance(hint, str) and not hint.startswith("hint") for hint in report.pop("hints"))
+    assert report == {
         "env": "Walk-v0",
         "mode": "native",
         "settings": {"goal": 5},
@@ -410,7 +515,6 @@ def test_check_prints_json(capsys, monkeypatch):
         "steps": 12,
         "seed": 0,
         "problems": ["step 1: rewards[0]: expected a finite number, got nan (sub-env 0)"],
-        "hints": [],
     }
 
 
@@ -442,7 +546,8 @@ def test_check_looks_at_copies_of_a_single_env(capsys, registry):
 
 def test_check_ends_episodes_that_would_not_end(capsys):
     assert run_json(capsys, "check", "OnlyEnv-v0", *QUICK, "--set", "goal=1000")["hints"] == []
-    assert run_json(capsys, "check", "Walk-v0", *QUICK, "--set", "goal=1000")["hints"] == [SHARED]
+    report = run_json(capsys, "check", "Walk-v0", *QUICK, "--set", "goal=1000")
+    assert report["problems"] == [] and SHARED in report["hints"]
 
 
 # -- info and list -----------------------------------------------------------------------------------------
@@ -730,7 +835,7 @@ def test_mode_proc_has_a_worker_for_each_core(capsys, monkeypatch, asked, worker
         return WalkVec(num_envs)
 
     monkeypatch.setattr(run_module, "usable_cores", lambda: 3)
-    monkeypatch.setattr(run_module, "build_vec_env", build)
+    monkeypatch.setattr(copies, "build_vec_env", build)
     run_json(capsys, "run", "Walk-v0", "--steps", 1, "--mode", "proc", *asked)
     run_json(capsys, "run", "Walk-v0", "--steps", 1, "--mode", "sync")
     assert given == [{"num_workers": workers}, None]

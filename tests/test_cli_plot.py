@@ -11,9 +11,8 @@ import pytest
 from toy_market import Walk, WalkVec
 
 from sekai import Rollout
-from sekai.cli import main
+from sekai.cli import copies, main
 from sekai.cli import plot as plot_module
-from sekai.cli import run as run_module
 from sekai.plots import plot_rollout
 from sekai.plots.canvas import new_figure
 from sekai.registry import EnvRegistry
@@ -25,7 +24,7 @@ SHORT = ("--num-envs", 4, "--steps", 10)
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     registry = EnvRegistry()
-    monkeypatch.setattr(run_module, "default_registry", registry)
+    monkeypatch.setattr(copies, "default_registry", registry)
     registry.register("Walk-v0", "toy_market:Walk", vector_entry_point="toy_market:WalkVec")
     registry.register("Quotes-v0", vector_entry_point="sims.market_making.env:MarketMakingVecEnv")
     registry.register("Trades-v0", vector_entry_point="sims.trading.env:TradingVecEnv")
@@ -91,6 +90,12 @@ def test_what_autoreset_adds_to_a_first_step_is_not_kept(capsys, tmp_path, drawn
     argv = ("Walk-v0", *SHORT, "--policy", "up", "--set", "goal=1", "--mode", mode, "--plot", tmp_path / "out.png")
     assert run_json(capsys, *argv)["episodes"] == 40
     assert list(drawn[0][0].infos) == ["level"]
+
+
+def test_a_name_in_the_title_is_no_formula(capsys, tmp_path, drawn, monkeypatch):
+    monkeypatch.setattr(WalkVec, "policies", {r"$\frac$": WalkVec.policies["up"]})
+    run_json(capsys, "Walk-v0", *SHORT, "--policy", r"$\frac$", "--seed", 5, "--plot", tmp_path / "out.png")
+    assert drawn[0][1].get_suptitle() == r"Walk-v0, policy $\frac$, seed 5, 10 steps of 4 copies"
 
 
 def test_the_picture_of_a_native_market_with_noise_is_of_the_run(capsys, tmp_path, drawn):
@@ -183,7 +188,7 @@ def test_the_markets_of_sims_draw_themselves(capsys, tmp_path, monkeypatch, env_
 @pytest.fixture
 def no_run(monkeypatch):
     """A market whose being built fails the test."""
-    monkeypatch.setattr(run_module, "build_vec_env", lambda *args: pytest.fail("something was run"))
+    monkeypatch.setattr(copies, "build_vec_env", lambda *args: pytest.fail("something was run"))
 
 
 def refuse(capsys, *argv):
@@ -194,7 +199,7 @@ def refuse(capsys, *argv):
     return err
 
 
-@pytest.mark.parametrize("name", ["out", "out.xyz", "png", ".png", ""])
+@pytest.mark.parametrize("name", ["out", "out.xyz", "png", ".png", "", "out.pgf"])
 def test_a_file_whose_ending_is_no_picture_s_is_refused_at_once(capsys, tmp_path, monkeypatch, no_run, name):
     monkeypatch.chdir(tmp_path)
     err = refuse(capsys, "Walk-v0", "--plot", name)

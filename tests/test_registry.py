@@ -18,7 +18,7 @@ import pytest
 import toy_market
 from toy_market import Walk, WalkVec
 
-from sekai.env import Wrapper
+from sekai.env import Env, Wrapper
 from sekai.errors import EnvAlreadyRegistered, EnvNotFound, SekaiError
 from sekai.registry import (
     EnvRegistry,
@@ -90,14 +90,148 @@ def test_an_id_has_namespace_name_and_version(id, parts):
 
 @pytest.mark.parametrize(
     "id",
-    ["", "Walk-v", "Walk-v01", "a/b/Walk-v0", "/Walk-v0", "a/", "Wa lk", "Walk-v0\n", "-v1", "Walk:v0", "Wälk"],
+    [
+        "",
+        "Walk-v",
+        "Walk-v01",
+        "a/b/Walk-v0",
+        "/Walk-v0",
+        "a/",
+        "Wa lk",
+        "Walk-v0\n",
+        "-v1",
+        ":Walk-v0",
+        "a b:Walk-v0",
+        "Wälk",
+    ],
 )
-def test_a_malformed_id_is_refused_with_the_pattern(id, registry):
-    text = r"expected the form \[namespace/\]Name\[-vN\] \(pattern .*\), got "
+def test_a_malformed_id_is_refused_with_the_form(id, registry):
+    text = r"^environment id: expected the form \[namespace/\]Name\[-vN\], got "
     with pytest.raises(ValueError, match=text):
         registry.register(id, WALK)
     with pytest.raises(ValueError, match=text):
         registry.make(id)
+
+
+@pytest.fixture
+def market_file(tmp_path, monkeypatch):
+    """A module, not yet imported, that registers an environment."""
+    (tmp_path / "market_file.py").write_text("import sekai\nsekai.register('lab/Filed-v3', 'toy_market:Walk')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "market_file"
+    if sys.modules.pop("market_file", None):
+        deregister("lab/Filed-v3")
+
+
+@pytest.mark.parametrize("id", ["lab/Filed-v3", "lab/Filed"])
+def test_an_id_may_name_the_module_that_registers_it(id, market_file):
+    with pytest.raises(EnvNotFound):
+        make(id)
+    assert make(f"{market_file}:{id}").spec.id == "lab/Filed-v3"
+    assert make_vec(f"{market_file}:{id}", 2).num_envs == 2
+    with pytest.raises(
+        EnvNotFound, match="no environment is registered as 'lab/Field-v3'; did you mean 'lab/Filed-v3'"
+    ):
+        make(f"{market_file}:lab/Field-v3")
+
+
+def test_a_module_that_cannot_be_imported_is_named(registry):
+    with pytest.raises(ImportError, match=r"'no\.such:Walk-v0': the module 'no\.such' cannot be imported \(No module"):
+        registry.make("no.such:Walk-v0")
+
+
+def test_an_id_to_register_names_no_module(registry):
+    with pytest.raises(ValueError, match="environment id: expected the form .*, got 'toy_market:Walk-v0'"):
+        registry.register("toy_market:Walk-v0", WALK)
+
+
+class Steep(Walk):
+    """Hands on what it does not know."""
+
+    def __init__(self, *, slope=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.slope = slope
+
+
+class SteepVec(WalkVec):
+    def __init__(self, num_envs, slope=1.0, **kwargs):
+        super().__init__(num_envs, **kwargs)
+        self.slope = slope
+
+
+class Plain(Walk):
+    """Takes no argument at all."""
+
+    def __init__(self):
+        super().__init__()
+
+
+@pytest.mark.parametrize("mode", ["native", "sync", "async", "proc"])
+def test_a_mistyped_argument_names_the_env_and_what_comes_close(registry, mode):
+    registry.register("Steep-v0", Steep, vector_entry_point=SteepVec)
+    with pytest.raises(
+        (TypeError, SekaiError),  # what a worker raises
+        match=r"environment 'Steep-v0' has no argument 'gaol' \(did you mean 'goal'\?\); it has: slope, goal, start",
+    ):
+        registry.make_vec("Steep-v0", 2, vectorization_mode=mode, gaol=3)
+    with registry.make_vec("Steep-v0", 2, vectorization_mode=mode, goal=3, slope=2.0) as vec:
+        assert vec.get_attr("slope") == [2.0, 2.0]
+
+
+def test_a_mistyped_argument_of_a_single_env(registry):
+    registry.register("Steep-v0", Steep)
+    registry.register("Shell-v0", vector_entry_point=SteepVec)
+    registry.register("Plain-v0", Plain)
+    registry.register("Function-v0", lambda goal=3, *, start=0.0: Walk(goal=goal, start=start))
+    for id, text in (
+        ("Steep-v0", r"has no argument 'slop' \(did you mean 'slope'\?\); it has: slope, goal, start$"),
+        (
+            "Shell-v0",
+            r"has no argument 'slop' \(did you mean 'slope'\?\); it has: slope, goal, start, noise, autoreset,",
+        ),
+        ("Plain-v0", "has no argument 'slop'; it has: none$"),
+        ("Function-v0", "has no argument 'slop'; it has: goal, start$"),
+    ):
+        with pytest.raises(TypeError, match=f"^environment '{id}' {text}") as caught:
+            registry.make(id, slop=2.0)
+        assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_an_env_without_a_constructor_takes_no_argument(registry):
+    class Still(Env):
+        observation_space, action_space = Walk.observation_space, Walk.action_space
+        reset, step = Walk.reset, Walk.step
+
+    registry.register("Still-v0", Still)
+    with pytest.raises(TypeError, match="^environment 'Still-v0' has no argument 'goal'; it has: none$"):
+        registry.make("Still-v0", goal=2)
+
+
+def test_a_refusal_of_another_call_is_shown_as_it_is(registry):
+    class Wrong(Walk):
+        def __init__(self, *, goal=3, slope=1.0):
+            super().__init__(goal=goal, slope=slope)
+
+    registry.register("Wrong-v0", Wrong)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'slope'"):
+        registry.make("Wrong-v0", slope=2.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'slope'"):
+        registry.make("Wrong-v0")
+
+
+def test_a_native_class_that_takes_no_time_limit_is_told(registry):
+    registry.register("Timeless-v0", vector_entry_point=lambda num_envs, goal=3: WalkVec(num_envs, goal=goal))
+    text = r"'Timeless-v0' has no argument 'max_episode_steps' \(which the class of a native environment has to take"
+    with pytest.raises(TypeError, match=text):
+        registry.make_vec("Timeless-v0", 2, max_episode_steps=9)
+
+
+def test_a_mistyped_argument_of_a_backend(registry):
+    with pytest.raises(
+        TypeError,
+        match=r"make_vec\('Walk-v0'\): vector_kwargs: mode 'sync' has no argument 'autorest' \(did you mean 'autor",
+    ):
+        registry.make_vec("Walk-v0", 2, vectorization_mode="sync", vector_kwargs={"autorest": False})
 
 
 def test_an_id_that_is_no_text_is_refused(registry):

@@ -77,6 +77,10 @@ def test_a_rollout_shows_its_finished_episodes():
         ([1e20, 1e20], "mean 1e+20 ± 0, sd 0, 2 episodes"),
         ([0.0, 0.0, 0.0], "mean 0 ± 0, sd 0, 3 episodes"),
         ([1.0, 2.0, np.nan, np.inf], "mean 1.50 ± 0.50, sd 0.707, 2 episodes, 2 not finite, left out"),
+        (
+            np.ma.array([1.0, 2.0, 9.0], mask=[False, False, True]),
+            "mean 1.50 ± 0.50, sd 0.707, 2 episodes, 1 not finite, left out",
+        ),
         ([-1e-7, 1e-7], "mean 0.00000000 ± 0.00000010, sd 1.41e-07, 2 episodes"),
         ([0.0, 1e9], "mean 500,000,000 ± 500,000,000, sd 7.07e+08, 2 episodes"),
         (np.arange(3), "mean 1.00 ± 0.58, sd 1, 3 episodes"),
@@ -209,7 +213,7 @@ def test_a_learning_curve_of_some_runs():
     axes = plot_learning_curve({"PPO": ([10, 20], returns)}).axes[0]
     assert line(axes, "PPO: mean of 2 runs, ± 2 standard errors")[1].tolist() == [2.0, 6.0]
     assert band(axes) == {10.0: pytest.approx((0.0, 4.0)), 20.0: pytest.approx((2.0, 10.0))}
-    assert line(plot_learning_curve({"one": ([1], [[2.0]])}).axes[0], "one: mean of 1 runs, ± 2")[1] == [2.0]
+    assert line(plot_learning_curve({"one": ([1], [[2.0]])}).axes[0], "one: mean of 1 run, ± 2")[1] == [2.0]
 
 
 def test_baselines_are_levels():
@@ -226,16 +230,51 @@ def test_baselines_are_levels():
 @pytest.mark.parametrize(
     ("curve", "error", "text"),
     [
-        (([1, 2], [1.0]), ValueError, r"expected steps \(k,\) and returns \(k,\) or \(k, R\), got shapes \(2,\) and"),
+        (
+            ([1, 2], [1.0]),
+            ValueError,
+            r"expected steps \(k,\) and returns \(k,\) or \(k, R > 0\), got shapes \(2,\) and",
+        ),
+        (([1, 2, 3], np.ones((3, 0))), ValueError, r"got shapes \(3,\) and \(3, 0\)"),
         (([[1]], [1.0]), ValueError, "got shapes"),
         (([1, 2, 1], [1.0, 2.0, 3.0]), ValueError, "expected steps that never fall, got 1"),
         (([1, 2], [1.0, np.nan]), ValueError, "expected finite numbers"),
+        (([1, 2], np.ma.array([1.0, 2.0], mask=[False, True])), ValueError, "expected finite numbers"),
         ((["a"], [1.0]), TypeError, "expected real numbers, got dtype"),
+        ([1.0, 2.0, 3.0], TypeError, r"expected a pair \(steps, returns\), got list"),
+        (3, TypeError, r"expected a pair \(steps, returns\), got int"),
     ],
 )
 def test_a_curve_of_another_kind_is_refused(curve, error, text):
     with pytest.raises(error, match=rf"^plot_learning_curve\('PPO'\): .*{text}"):
         plot_learning_curve({"PPO": curve})
+
+
+@pytest.mark.parametrize(
+    ("level", "error", "text"),
+    [
+        ("a", TypeError, "expected real numbers, got dtype"),
+        ([1.0, 2.0], ValueError, r"expected one finite number, got \[1.0, 2.0\]"),
+        (np.nan, ValueError, "expected one finite number, got nan"),
+    ],
+)
+def test_a_baseline_of_another_kind_is_refused(level, error, text):
+    with pytest.raises(error, match=rf"^plot_learning_curve\(baselines=\{{'fixed': ...\}}\): {text}"):
+        plot_learning_curve({}, baselines={"fixed": level})
+
+
+def test_curves_and_baselines_have_names():
+    with pytest.raises(TypeError, match=r"plot_learning_curve\(curves\): expected a mapping from names, got tuple"):
+        plot_learning_curve(([1, 2], [3.0, 4.0]))
+    with pytest.raises(TypeError, match=r"plot_learning_curve\(baselines\): expected a mapping from names, got list"):
+        plot_learning_curve({}, baselines=[1.0])
+
+
+def test_no_curve_is_said_to_be_none():
+    figure = plot_learning_curve({})
+    assert [each.get_text() for each in figure.axes[0].texts] == ["no curve was given"]
+    assert figure.axes[0].get_legend() is None
+    check_layout(figure)
 
 
 def test_a_window_has_a_return_in_it():
@@ -251,6 +290,41 @@ def test_many_lines_can_be_told_apart():
     assert len(set(looks)) == 24
     for before, after in zip(looks, looks[1:], strict=False):
         assert before[0] != after[0] and before[1] != after[1]  # in black and white too
+
+
+# Too long, or what Matplotlib would read as formulas, leave out, or draw in two lines; and how the legend has them.
+ODD_NAMES = {
+    "x" * 170: "x" * 13 + " ... " + "x" * 13,
+    "a$b$_x^": "a$b$_x^",
+    r"$\frac$": r"$\frac$",
+    "_own": " _own",
+    "a\nb": "a b",
+}
+
+
+def test_names_are_shown_as_they_are():
+    drawn = {
+        "returns": plot_returns(dict.fromkeys(ODD_NAMES, [1.0, 2.0])),
+        "curves": plot_learning_curve(dict.fromkeys(ODD_NAMES, ([1, 2], [1.0, 2.0]))),
+        "levels": plot_learning_curve({}, baselines=dict.fromkeys(ODD_NAMES, 1.0)),
+    }
+    for figure in drawn.values():
+        assert [label.split(":")[0] for label in labels(figure.axes[0])] == list(ODD_NAMES.values())
+        check_layout(figure)
+        assert is_png(figure)
+
+
+@pytest.mark.parametrize("count", [1, 5, 25, 60])
+def test_axes_keep_their_size_however_many_lines_there_are(count):
+    names = [f"policy number {number}" for number in range(count)]
+    for figure in (
+        plot_returns({name: normal(0.0, 1.0, 50) for name in names}),
+        plot_learning_curve({name: ([1, 2], [3.0, 4.0]) for name in names}),
+        plot_learning_curve({name: ([1, 2], [[3.0, 4.0], [5.0, 6.0]]) for name in names}),
+    ):
+        check_layout(figure)
+        assert len(labels(figure.axes[0])) == count
+        assert figure.axes[0].get_position().height * figure.get_figheight() > 3.0
 
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):

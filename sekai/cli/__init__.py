@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from sekai import __version__
 from sekai.cli import bench, check, info, listing, run
-from sekai.cli.common import CommandError, OutputClosed, complain, emit
+from sekai.cli.common import CommandError, OutputClosed, complain, emit, without_codes
 
 __all__ = ["main"]
 
@@ -25,8 +25,8 @@ examples:
       its arguments, spaces, modes and policies
   sekai run Trading-v0 --policy momentum
       step 1024 copies of it, and print statistics of their episodes
-  sekai check Trading-v0
-      look for what it does against its contract
+  sekai check my_market:MyMarket-v0
+      look for what a market that my_market.py registers does against its contract
   sekai bench Trading-v0 --profile
       how fast it steps, and where the time goes
 
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except _ParserExit as stop:  # --help, --version, or a mistake that the parser has reported
         return int(stop.code or 0)
     except CommandError as error:
-        complain(f"sekai: error: {' '.join(str(error).split())}")
+        complain(f"sekai: error: {' '.join(without_codes(str(error)).split())}")
         return 2
     except MemoryError as error:
         complain(f"sekai: error: not enough memory; try fewer copies (--num-envs) ({str(error) or 'no details'})")

@@ -13,12 +13,11 @@ from typing import Any, TypeVar
 from sekai.cli.benching.bed import DEFAULT_NATIVE, DEFAULT_OTHERS, WRAPPERS, TestBed
 from sekai.cli.benching.profiling import Profile
 from sekai.cli.benching.report import Report
-from sekai.cli.common import add_env_verb, add_settings, emit, nonnegative_int, positive_int, to_json
-from sekai.cli.policies import RANDOM
+from sekai.cli.common import emit, to_json
+from sekai.cli.options import add_env_verb, add_json, add_policy, add_seed, add_settings, copies, positive_int
 from sekai.registry.build import MODES
 
 _DEFAULT_SECONDS = 1.0
-_DEFAULT_SEED = 0
 
 _T = TypeVar("_T")
 
@@ -86,7 +85,7 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument(
         "--num-envs",
-        type=_several(positive_int),
+        type=_several(copies),
         metavar="N,...",
         help=f"numbers of copies (default: {_as_list(DEFAULT_NATIVE)} in mode native, "
         f"{_as_list(DEFAULT_OTHERS)} in the others)",
@@ -95,13 +94,15 @@ def add_parser(verbs: Any) -> None:
         "--threads",
         type=_several(positive_int),
         metavar="T,...",
-        help="numbers of threads of mode native (default: 1, and one for each core that this process may use)",
+        help="numbers of threads of mode native, no more than copies (default: 1, and for batches that are large "
+        "enough one for each core that this process may use)",
     )
     parser.add_argument(
         "--workers",
         type=_several(positive_int),
         metavar="W,...",
-        help="numbers of worker processes of mode proc (default: one for each core that this process may use)",
+        help="numbers of worker processes of mode proc, no more than copies (default: one for each core that this "
+        "process may use)",
     )
     parser.add_argument(
         "--wrap",
@@ -110,12 +111,7 @@ def add_parser(verbs: Any) -> None:
         metavar="WRAPPER,...",
         help=f"vector wrappers to put around, the innermost first: {', '.join(WRAPPERS)} (default: none)",
     )
-    parser.add_argument(
-        "--policy",
-        default=RANDOM,
-        metavar="NAME",
-        help="'random', or one that the environment offers (see sekai info ENV_ID; default: %(default)s)",
-    )
+    add_policy(parser)
     parser.add_argument(
         "--seconds",
         type=_positive_seconds,
@@ -123,16 +119,10 @@ def add_parser(verbs: Any) -> None:
         metavar="SEC",
         help="how long each row of the table is run (default: %(default)g)",
     )
-    parser.add_argument(
-        "--seed",
-        type=nonnegative_int,
-        default=_DEFAULT_SEED,
-        metavar="S",
-        help="what resets and random actions follow from (default: %(default)s)",
-    )
+    add_seed(parser, "what resets and random actions follow from")
     add_settings(parser)
     parser.add_argument("--profile", action="store_true", help="say where the time of a step goes, too")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    add_json(parser)
     parser.set_defaults(verb=bench)
 
 

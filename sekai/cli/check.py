@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Any
 from sekai.cli.common import (
     TABLE_WIDTH,
     CommandError,
-    add_env_verb,
-    add_settings,
-    check_settings,
     emit,
     format_settings,
     mistakes_of_the_user,
-    nonnegative_int,
+    number_of,
+    to_json,
+    without_codes,
+)
+from sekai.cli.copies import check_settings, find_spec
+from sekai.cli.options import (
+    add_env_verb,
+    add_json,
+    add_num_envs,
+    add_seed,
+    add_settings,
     parse_settings,
     positive_int,
-    to_json,
 )
-from sekai.registry import default_registry
 from sekai.registry.build import build_vec_env, choose_mode, entry_point_of, make_env
 from sekai.registry.specs import EnvSpec
 from sekai.testing import check_env, check_vec_env
@@ -31,7 +36,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_NUM_ENVS = 7
 _DEFAULT_STEPS = 100
-_DEFAULT_SEED = 0
 
 _HINT = "hint: "
 
@@ -50,6 +54,8 @@ examples:
   sekai check Trading-v0 --set episode_length=20 --set actions=weight
   sekai check Trading-v0 --num-envs 16 --steps 500 --seed 3
   sekai check Trading-v0 --json | python -m json.tool
+  sekai check my_market:MyMarket-v0
+      a market that my_market.py in this folder registers
 
 Each problem says where it is (which call, array and copy), what was expected
 and what came. A hint is no problem, but may be worth a look, e.g. a kernel
@@ -74,13 +80,7 @@ def add_parser(verbs: Any) -> None:
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
-    parser.add_argument(
-        "--num-envs",
-        type=positive_int,
-        default=_DEFAULT_NUM_ENVS,
-        metavar="N",
-        help="number of copies that are compared (default: %(default)s)",
-    )
+    add_num_envs(parser, _DEFAULT_NUM_ENVS, "number of copies that are compared")
     parser.add_argument(
         "--steps",
         type=positive_int,
@@ -88,15 +88,9 @@ def add_parser(verbs: Any) -> None:
         metavar="K",
         help="steps of each run (default: %(default)s)",
     )
-    parser.add_argument(
-        "--seed",
-        type=nonnegative_int,
-        default=_DEFAULT_SEED,
-        metavar="S",
-        help="what seeds and actions follow from (default: %(default)s)",
-    )
+    add_seed(parser, "what seeds and actions follow from")
     add_settings(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    add_json(parser, "lines")
     parser.set_defaults(verb=check)
 
 
@@ -105,8 +99,8 @@ def check(args: argparse.Namespace) -> int:
     settings = parse_settings(args.settings)
     if "autoreset_options" in settings:
         raise CommandError("--set: 'autoreset_options' cannot be set: every reset of a check is one without options")
+    spec = find_spec(args.env_id)
     with mistakes_of_the_user():
-        spec = default_registry.spec(args.env_id)
         mode = choose_mode(spec)
         check_settings(spec, entry_point_of(spec, mode), settings)
         _build(spec, mode, settings, 1).close()
@@ -118,6 +112,7 @@ def check(args: argparse.Namespace) -> int:
             n_steps=args.steps,
             seed=args.seed,
         )
+    findings = [without_codes(each) for each in findings]
     report = {
         "env": spec.id,
         "mode": mode,
@@ -146,21 +141,31 @@ def _check_single(spec: EnvSpec, settings: Mapping[str, Any], args: argparse.Nam
 
 
 def _as_text(report: Mapping[str, Any]) -> str:
-    copies = f"{report['num_envs']} copies, {report['steps']} steps, seed {report['seed']}"
+    copies, steps = number_of(report["num_envs"], "copy", "copies"), number_of(report["steps"], "step", "steps")
     settings = f", {format_settings(report['settings'])}" if report["settings"] else ""
     problems, hints = report["problems"], report["hints"]
     found = {0: "no problems found", 1: "1 problem found:"}.get(len(problems), f"{len(problems)} problems found:")
-    lines = [f"{report['env']} ({report['mode']}): {copies}{settings}", found, *map(_as_item, problems)]
+    lines = [
+        f"{report['env']} ({report['mode']}): {copies}, {steps}, seed {report['seed']}{settings}",
+        found,
+        *map(_as_item, problems),
+    ]
     if hints:
         lines += ["hints:", *map(_as_item, hints)]
     return "\n".join(lines)
 
 
 def _as_item(text: str) -> str:
+    """An item of a list. It keeps its lines, which show where in a kernel an error is; only long ones are broken."""
+    first, *others = text.strip().splitlines()
+    return "\n".join([_fill(first, "- "), *(_fill(line, "  ") for line in others)])
+
+
+def _fill(line: str, start: str) -> str:
     return textwrap.fill(
-        text,
+        line,
         TABLE_WIDTH,
-        initial_indent="- ",
+        initial_indent=start,
         subsequent_indent="  ",
         break_long_words=False,
         break_on_hyphens=False,

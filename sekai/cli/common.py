@@ -1,36 +1,23 @@
-"""What the verbs share: mistakes of the user, ``--set``, tables and JSON."""
+"""What the verbs share: mistakes of the user, output, tables and JSON."""
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import math
 import os
+import re
 import sys
 import textwrap
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import Any, TextIO
 
 from sekai.errors import SekaiError
-from sekai.registry.build import MODES, choose_mode
-from sekai.registry.entry_points import EntryPoint, load_entry_point
-from sekai.registry.specs import EnvSpec
-
-if TYPE_CHECKING:
-    from sekai.vector import VecEnv
-
-#: From a batch of observations to a batch of actions.
-Policy: TypeAlias = Callable[[Any], Any]
-#: Builds a policy for a VecEnv.
-PolicyFactory: TypeAlias = Callable[[Any], Policy]
-
-# What make_vec and the rollout decide themselves.
-_NOT_SETTABLE = {"num_envs": "use --num-envs", "autoreset": "sub-envs are always reset when an episode ends"}
 
 TABLE_WIDTH = 100
+
+# What colours text on a terminal.
+_CODES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class CommandError(Exception):
@@ -95,126 +82,6 @@ def _give_up(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def add_env_verb(verbs: Any, name: str, *, help: str, description: str, epilog: str) -> ArgumentParser:
-    """Add a verb that takes the id of an environment.
-
-    Args:
-        verbs: The subparsers of the command.
-        name: Of the verb.
-        help: A line in the list of verbs.
-        description: What it does, as it is to stand in the verb's own help.
-        epilog: Examples and the like, likewise.
-    """
-    parser: ArgumentParser = verbs.add_parser(
-        name, help=help, description=description, epilog=epilog, formatter_class=RawDescriptionHelpFormatter
-    )
-    parser.add_argument("env_id", metavar="ENV_ID", help="id of the environment: [namespace/]Name[-vN]")
-    return parser
-
-
-def positive_int(text: str) -> int:
-    """An argparse type: an integer of at least 1."""
-    return _int_from(1, text)
-
-
-def nonnegative_int(text: str) -> int:
-    """An argparse type: an integer of at least 0."""
-    return _int_from(0, text)
-
-
-def _int_from(least: int, text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if value < least:
-        raise ArgumentTypeError(f"expected an integer of at least {least}, got {text!r}")
-    return value
-
-
-def add_settings(parser: ArgumentParser) -> None:
-    """Add the ``--set`` option."""
-    parser.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="argument of the environment, repeatable; a Python literal (0.5, True, None, [1, 2]), else text",
-    )
-
-
-def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """The arguments that ``--set`` gave.
-
-    Raises:
-        CommandError: One is not of the form key=value, or a key was given twice.
-    """
-    settings: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key.isidentifier():
-            raise CommandError(f"--set: expected KEY=VALUE, got {pair!r}")
-        if key in settings:
-            raise CommandError(f"--set: {key!r} was given twice")
-        if key in _NOT_SETTABLE:
-            raise CommandError(f"--set: {key!r} cannot be set: {_NOT_SETTABLE[key]}")
-        try:
-            settings[key] = ast.literal_eval(text)
-        except (SyntaxError, TypeError, ValueError):
-            settings[key] = text
-    return settings
-
-
-def check_settings(spec: EnvSpec, entry_point: EntryPoint, settings: Mapping[str, Any]) -> None:
-    """Refuse arguments that the constructor does not take.
-
-    Raises:
-        CommandError: There is one; the message lists those it does take.
-    """
-    parameters = parameters_of(spec, entry_point)
-    if parameters is None or any(item.kind is item.VAR_KEYWORD for item in parameters):
-        return
-    names = [item.name for item in parameters if item.name not in _NOT_SETTABLE]
-    for key in settings:
-        if key not in (*names, "max_episode_steps"):
-            raise CommandError(f"--set: {spec.id} has no argument {key!r}; it has: {', '.join(names) or 'none'}")
-
-
-def parameters_of(spec: EnvSpec, entry_point: EntryPoint) -> list[inspect.Parameter] | None:
-    """The parameters of an entry point; None for a callable that does not tell."""
-    function = load_entry_point(entry_point, f"environment {spec.id!r}")
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return None
-
-
-def modes_of(spec: EnvSpec) -> list[str]:
-    """The modes that an environment runs in."""
-
-    def runs_in(mode: str) -> bool:
-        try:
-            choose_mode(spec, mode)
-        except ValueError:
-            return False
-        return True
-
-    return [mode for mode in MODES if runs_in(mode)]
-
-
-def policies_of(vec: VecEnv[Any, Any]) -> dict[str, PolicyFactory]:
-    """The policies a market offers, by name; none if its ``policies`` are something else (insurance has them too)."""
-    try:
-        offered = vec.get_attr("policies")[0]
-    # Through worker processes an unknown attribute is a VecEnvWorkerError.
-    except (AttributeError, SekaiError):
-        return {}
-    if not isinstance(offered, Mapping):
-        return {}
-    return {name: build for name, build in offered.items() if isinstance(name, str) and callable(build)}
-
-
 def format_table(rows: Mapping[str, str]) -> str:
     """Two columns, names and values; a long value goes on below itself."""
     indent = max(map(len, rows)) + 2
@@ -223,6 +90,16 @@ def format_table(rows: Mapping[str, str]) -> str:
         pieces = textwrap.wrap(value, TABLE_WIDTH - indent, break_long_words=False, break_on_hyphens=False)
         lines.append(f"{name:<{indent}}" + ("\n" + " " * indent).join(pieces))
     return "\n".join(lines)
+
+
+def without_codes(text: str) -> str:
+    """The text without the escape sequences of colours, which Numba puts into its messages where it can."""
+    return _CODES.sub("", text)
+
+
+def number_of(number: int, one: str, several: str) -> str:
+    """A number of things as text."""
+    return f"{number:,} {one if number == 1 else several}"
 
 
 def shorten(text: str, most: int) -> str:

@@ -7,21 +7,17 @@ from typing import Any
 
 from sekai.cli.common import (
     TABLE_WIDTH,
-    add_env_verb,
-    add_settings,
-    check_settings,
     emit,
     format_settings,
     format_table,
     mistakes_of_the_user,
-    modes_of,
-    parameters_of,
-    parse_settings,
-    policies_of,
     shorten,
     to_json,
+    without_codes,
 )
-from sekai.registry import default_registry
+from sekai.cli.copies import check_settings, find_spec, modes_of, parameters_of
+from sekai.cli.options import RANDOM, add_env_verb, add_json, add_settings, parse_settings
+from sekai.cli.policies import policies_of
 from sekai.registry.build import build_vec_env, choose_mode, entry_point_of
 from sekai.registry.entry_points import EntryPoint, describe_entry_point
 from sekai.registry.specs import EnvSpec
@@ -38,6 +34,8 @@ examples:
   sekai info Trading-v0
   sekai info Trading-v0 --set actions=weight --set lookback=8
   sekai info Trading-v0 --json | python -m json.tool
+  sekai info my_market:MyMarket-v0
+      the same of a market that my_market.py in this folder registers
 
 An id without a version means the highest version there is. An argument without
 a default has to be given. `sekai run`, `check` and `bench` take the arguments
@@ -55,15 +53,15 @@ def add_parser(verbs: Any) -> None:
     """Add the verb to the command."""
     parser = add_env_verb(verbs, "info", help="show one environment", description=_DESCRIPTION, epilog=_EPILOG)
     add_settings(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    add_json(parser)
     parser.set_defaults(verb=show_info)
 
 
 def show_info(args: argparse.Namespace) -> int:
     """Print what is known of an environment."""
     settings = parse_settings(args.settings)
+    spec = find_spec(args.env_id)
     with mistakes_of_the_user():
-        spec = default_registry.spec(args.env_id)
         facts = _spec_facts(spec)
         facts.update(_built_facts(spec, settings))
     emit(to_json(facts) if args.json else format_table(_as_rows(facts)))
@@ -111,13 +109,13 @@ def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> dict[str, Any]:
         vec = build_vec_env(spec, 1, mode, None, (), settings)
     # Whatever keeps a market from being built, what the registration says can be shown.
     except (Exception, SystemExit) as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = without_codes(f"{type(error).__name__}: {error}")
         return {"observation_space": None, "action_space": None, "policies": [], "not_built": reason}
     try:
         return {
             "observation_space": repr(vec.observation_space),
             "action_space": repr(vec.action_space),
-            "policies": ["random", *policies_of(vec)],
+            "policies": [RANDOM, *policies_of(vec)],
             "not_built": None,
         }
     finally:

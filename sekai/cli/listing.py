@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from sekai.cli.common import emit, mistakes_of_the_user, to_json
+from sekai.cli.options import add_json
 from sekai.registry import default_registry
 from sekai.registry.entry_points import describe_entry_point
 
@@ -35,7 +36,7 @@ def add_parser(verbs: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    add_json(parser, "lines")
     parser.set_defaults(verb=list_envs)
 
 

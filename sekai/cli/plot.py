@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_INFO, FINAL_OBSERVATION, RESET_INFO
-from sekai.cli.common import CommandError, Policy, mistakes_of_the_user
+from sekai.cli.common import CommandError, mistakes_of_the_user, number_of
+from sekai.cli.policies import Policy
 from sekai.errors import SekaiError
 from sekai.plots import plot_rollout
 from sekai.plots.canvas import new_figure
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 MOST_STEPS = 2**20
 
 _DPI = 150
+# Kinds of files that need TeX, which is missed only once the run is over.
+_OF_TEX = {"pgf"}
 
 
 def check_target(path: str) -> None:
@@ -31,7 +34,7 @@ def check_target(path: str) -> None:
         CommandError: matplotlib is not installed, the ending of the name is no picture's, or there is no such folder.
     """
     with mistakes_of_the_user():
-        endings = sorted(new_figure(1.0, 1.0).canvas.get_supported_filetypes())
+        endings = sorted({*new_figure(1.0, 1.0).canvas.get_supported_filetypes()} - _OF_TEX)
     if os.path.splitext(path)[1].removeprefix(".").lower() not in endings:
         raise CommandError(f"--plot: expected a file that ends in .{', .'.join(endings)}, got {path!r}")
     folder = os.path.dirname(path) or os.curdir
@@ -73,7 +76,8 @@ def draw_run(
         keys = _info_keys(vec, choose_policy(vec), seed)
         record = rollout(vec, choose_policy(vec), steps, seed=seed, infos=keys)
     figure = plot(record)
-    figure.suptitle(f"{title}, {steps:,} steps of {copies:,} {'copy' if copies == 1 else 'copies'}", fontsize=11)
+    shown = f"{number_of(steps, 'step', 'steps')} of {number_of(copies, 'copy', 'copies')}"
+    figure.suptitle(f"{title}, {shown}", fontsize=11, parse_math=False)
     with mistakes_of_the_user():
         figure.savefig(path, dpi=_DPI)
 

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sekai.cli.common import CommandError, Policy, PolicyFactory, mistakes_of_the_user, policies_of
+from sekai.batching import layout
+from sekai.cli.common import CommandError
+from sekai.cli.options import RANDOM
+from sekai.errors import SekaiError
 from sekai.seeding import make_seed_sequence
 
 if TYPE_CHECKING:
     from sekai.vector import VecEnv
 
-#: The policy that every environment has.
-RANDOM = "random"
+#: From a batch of observations to a batch of actions.
+Policy: TypeAlias = Callable[[Any], Any]
+#: Builds a policy for a VecEnv.
+PolicyFactory: TypeAlias = Callable[[Any], Policy]
+
+_EXPECTED = "expected a function that takes the VecEnv and returns a policy, a function from observations to actions"
+
+
+def policies_of(vec: VecEnv[Any, Any]) -> dict[str, PolicyFactory]:
+    """The policies a market offers, by name; none if its ``policies`` are something else (insurance has them too)."""
+    try:
+        offered = vec.get_attr("policies")[0]
+    # Through worker processes an unknown attribute is a VecEnvWorkerError.
+    except (AttributeError, SekaiError):
+        return {}
+    if not isinstance(offered, Mapping):
+        return {}
+    return {name: build for name, build in offered.items() if isinstance(name, str) and callable(build)}
 
 
 def choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
@@ -24,13 +44,30 @@ def choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
         seed: Of random actions; None for entropy of the system.
 
     Raises:
-        CommandError: There is no such policy, or it does not fit this environment.
+        CommandError: There is no such policy, it does not fit this environment, or what is offered builds none. The
+            policy raises it for actions that are no batch of this environment's.
     """
     offered: dict[str, PolicyFactory] = {**policies_of(vec), RANDOM: partial(_random_policy, seed=seed)}
     if name not in offered:
         raise CommandError(f"--policy: expected one of {', '.join(sorted(offered))}, got {name!r}")
-    with mistakes_of_the_user():
-        return offered[name](vec)
+    where = f"--policy {name}: policies[{name!r}]"
+    try:
+        policy = offered[name](vec)
+    # Where it is the policy itself, which takes observations, it may raise anything.
+    except Exception as error:
+        raise CommandError(f"{where}: {_EXPECTED}; it raised {type(error).__name__}: {error}") from error
+    if not callable(policy):
+        raise CommandError(f"{where}: {_EXPECTED}; it returned {type(policy).__name__}")
+    return policy if name == RANDOM else _checked(policy, vec, f"--policy {name}: actions")
+
+
+def _checked(policy: Policy, vec: VecEnv[Any, Any], where: str) -> Policy:
+    """The policy, whose name stands in the message when its actions have another shape, dtype or structure."""
+
+    def act(observations: Any) -> Any:
+        return layout.as_batch(vec.action_space, vec.num_envs, policy(observations), where, CommandError)
+
+    return act
 
 
 def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Policy:

@@ -6,33 +6,27 @@ import argparse
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sekai.cli.common import (
-    CommandError,
+from sekai.cli.common import CommandError, emit, format_settings, format_table, mistakes_of_the_user, to_json
+from sekai.cli.copies import build_copies, check_settings, find_spec
+from sekai.cli.options import (
     add_env_verb,
+    add_json,
+    add_num_envs,
+    add_policy,
+    add_seed,
     add_settings,
-    check_settings,
-    emit,
-    format_settings,
-    format_table,
-    mistakes_of_the_user,
-    nonnegative_int,
     parse_settings,
     positive_int,
-    to_json,
 )
 from sekai.cli.plot import check_target, draw_run
-from sekai.cli.policies import RANDOM, choose_policy
+from sekai.cli.policies import choose_policy
 from sekai.cli.rollout import roll_out
 from sekai.cores import usable_cores
 from sekai.progress import progress_bar
-from sekai.registry import default_registry
-from sekai.registry.build import MODES, build_vec_env, choose_mode, entry_point_of
+from sekai.registry.build import MODES, choose_mode, entry_point_of
 from sekai.seeding import np_random
-
-if TYPE_CHECKING:
-    from sekai.vector import VecEnv
 
 _DEFAULT_NUM_ENVS = 1024
 _DEFAULT_STEPS = 1000
@@ -80,13 +74,7 @@ def add_parser(verbs: Any) -> None:
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
-    parser.add_argument(
-        "--num-envs",
-        type=positive_int,
-        default=_DEFAULT_NUM_ENVS,
-        metavar="N",
-        help="number of copies (default: %(default)s)",
-    )
+    add_num_envs(parser, _DEFAULT_NUM_ENVS, "number of copies")
     end = parser.add_mutually_exclusive_group()
     end.add_argument(
         "--steps",
@@ -100,18 +88,8 @@ def add_parser(verbs: Any) -> None:
         metavar="E",
         help="end once E episodes have ended, and count exactly the first E",
     )
-    parser.add_argument(
-        "--policy",
-        default=RANDOM,
-        metavar="NAME",
-        help="'random', or one that the environment offers (see sekai info ENV_ID; default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=nonnegative_int,
-        metavar="S",
-        help="makes the run repeatable (default: none, or with --plot one drawn at random)",
-    )
+    add_policy(parser)
+    add_seed(parser, "makes the run repeatable (default: none, or with --plot one drawn at random)", default=None)
     add_settings(parser)
     parser.add_argument(
         "--mode", choices=MODES, help="how the copies are run (default: native where there is one, else sync)"
@@ -125,7 +103,7 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--plot", metavar="FILE", help="also draw the run; the ending says as what (out.png, out.pdf, out.svg)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    add_json(parser)
     parser.set_defaults(verb=run_env)
 
 
@@ -138,31 +116,20 @@ def run_env(args: argparse.Namespace) -> int:
         check_target(args.plot)
         if seed is None:  # the picture is drawn from the same
             seed = int(np_random()[0].integers(2**32))
+    spec = find_spec(args.env_id)
     with mistakes_of_the_user():
-        spec = default_registry.spec(args.env_id)
         mode = choose_mode(spec, args.mode)
         if args.workers is not None and mode != "proc":
             raise CommandError(f"--workers: expected --mode proc beside it, got {mode}")
         vector_kwargs = {"num_workers": args.workers or usable_cores()} if mode == "proc" else None
         check_settings(spec, entry_point_of(spec, mode), settings)
-
-        def build(num_envs: int) -> VecEnv[Any, Any]:
-            return build_vec_env(spec, num_envs, mode, vector_kwargs, (), settings)
-
-        vec = build(args.num_envs)
+    build = partial(build_copies, spec, mode=mode, settings=settings, vector_kwargs=vector_kwargs)
     build_policy = partial(choose_policy, name=args.policy, seed=seed)
-    try:
-        if not vec.autoreset:
-            raise CommandError(f"{spec.id} is registered with autoreset off, so its episodes would not go on")
+    with build(args.num_envs) as vec:
         policy = build_policy(vec)
-        if "autoreset_options" in settings:
-            with mistakes_of_the_user():  # else they would be met at the end of the first episode
-                vec.reset(options=settings["autoreset_options"])
         total, unit = (steps, "step") if args.episodes is None else (args.episodes, "episode")
         with progress_bar(total, unit) as progress:
             run = roll_out(vec, policy, seed=seed, steps=steps, episodes=args.episodes, progress=progress)
-    finally:
-        vec.close()
     report = {
         "env": spec.id,
         "mode": mode,

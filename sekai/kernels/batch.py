@@ -137,8 +137,8 @@ class BatchKernel(Generic[Kernel]):
             self._compile_alone(args)
             raise
         if not fits:
-            lengths = {self._names[position]: sorted(set(lengths(args[position]))) for position in self._rows}
-            raise ValueError(f"{self.__name__}: expected as many rows in each array, got {lengths}")
+            found = {self._names[position]: sorted(set(lengths(args[position]))) for position in self._rows}
+            raise ValueError(f"{self.__name__}: expected as many rows in each array, got {found}")
 
     @property
     def dispatchers(self) -> list[Any]:

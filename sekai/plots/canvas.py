@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -23,6 +20,10 @@ _LINE_STYLES = ("-", "--", "-.", ":")
 SMALL = 8
 #: What ticks and label of a horizontal axis take, points.
 _LABELS_BELOW = 38.0
+#: What a row of a legend takes, inches, and for how many a figure has room anyhow.
+_ROW, _ROWS_FOR_FREE = 0.175, 3
+#: Characters of a name in a legend.
+_LONGEST_NAME = 30
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -36,6 +37,20 @@ def new_figure(width: float, height: float) -> Figure:
     except ImportError as error:
         raise ImportError(f"plots need matplotlib, pip install 'sekai[plot]': {error}") from error
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def height_with(rows: int, height: float) -> float:
+    """The height in inches of a figure of so many, once a legend of so many rows stands below its axes."""
+    return height + _ROW * max(0, rows - _ROWS_FOR_FREE)
+
+
+def name_of(name: object) -> str:
+    """A name as a legend can show it: on one line, without the middle of a long one."""
+    text = " ".join(str(name).split())
+    if len(text) > _LONGEST_NAME:
+        kept = _LONGEST_NAME // 2 - 2
+        text = f"{text[:kept]} ... {text[-kept:]}"
+    return f" {text}" if text.startswith("_") else text  # Matplotlib leaves out whatever begins with "_"
 
 
 def line_of(number: int) -> dict[str, Any]:
@@ -64,11 +79,13 @@ def whole_numbers(axis: Axis) -> None:
 
 
 def legend_below(axes: Axes, columns: int = 1) -> None:
-    """A legend under the axes and their labels, where it hides nothing."""
+    """A legend under the axes and their labels, where it hides nothing; none where it would be empty."""
     from matplotlib.transforms import ScaledTranslation
 
+    if not axes.get_legend_handles_labels()[0]:
+        return
     down = ScaledTranslation(0.0, -_LABELS_BELOW / 72.0, axes.figure.dpi_scale_trans)
-    axes.legend(
+    legend = axes.legend(
         loc="upper left",
         bbox_to_anchor=(0.0, 0.0),
         bbox_transform=axes.transAxes + down,
@@ -77,6 +94,8 @@ def legend_below(axes: Axes, columns: int = 1) -> None:
         frameon=False,
         borderaxespad=0.0,
     )
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a "$" in a name is a dollar
 
 
 def note(axes: Axes, text: str) -> None:
@@ -84,19 +103,3 @@ def note(axes: Axes, text: str) -> None:
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", fontsize=SMALL + 1, color=GREY)
     axes.set_xticks([])
     axes.set_yticks([])
-
-
-def read_numbers(values: ArrayLike, where: str) -> NDArray[np.float64]:
-    """Numbers as a float64 array.
-
-    Args:
-        values: As they were given.
-        where: What the error message calls them.
-
-    Raises:
-        TypeError: They are no real numbers.
-    """
-    array = np.asarray(values)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"{where}: expected real numbers, got dtype {array.dtype}")
-    return array.astype(np.float64)

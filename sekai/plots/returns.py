@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sekai.plots.canvas import dress, legend_below, line_of, new_figure, note, read_numbers
+from sekai.checks import as_numbers
+from sekai.plots.canvas import dress, height_with, legend_below, line_of, name_of, new_figure, note
 from sekai.rollouts import Rollout
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def plot_returns(episodes: Returns | Mapping[str, Returns]) -> Figure:
     """The distribution of episode returns, of one policy or of some that are to be compared.
 
     The bins are the same for all; vertical lines are means, and the legend gives them with their standard errors. The
-    first policy's bars are filled. Returns that are not finite are left out, and counted in the legend.
+    first policy's bars are filled. Returns that are not finite, or are masked, are left out, and counted in the legend.
 
     Args:
         episodes: A rollout, or the returns of episodes (k,); or a mapping from the name of each policy to one, as in
@@ -37,7 +38,7 @@ def plot_returns(episodes: Returns | Mapping[str, Returns]) -> Figure:
         ValueError: They have another shape than (k,).
         ImportError: matplotlib is not installed.
     """
-    figure = new_figure(7.0, 4.5)
+    figure = new_figure(7.0, height_with(len(episodes) if isinstance(episodes, Mapping) else 1, 4.5))
     draw_returns(figure.subplots(), episodes)
     return figure
 
@@ -69,10 +70,10 @@ def draw_returns(axes: Axes, episodes: Returns | Mapping[str, Returns]) -> None:
 
 def _read_returns(episodes: Returns, name: str) -> NDArray[np.float64]:
     where = f"plot_returns({name!r})" if name else "plot_returns"
-    returns = read_numbers(episodes.episode_returns if isinstance(episodes, Rollout) else episodes, where)
+    returns = as_numbers(episodes.episode_returns if isinstance(episodes, Rollout) else episodes, where)
     if returns.ndim != 1:
         raise ValueError(f"{where}: expected the returns of episodes (k,), got shape {returns.shape}")
-    return returns
+    return returns.astype(np.float64)
 
 
 def _bin_edges(samples: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -99,7 +100,7 @@ def _describe(name: str, sample: NDArray[np.float64], left_out: int) -> str:
         parts = [] if left_out else ["no episode has ended"]
     if left_out:
         parts.append(f"{left_out:,} not finite, left out")
-    return (f"{name}: " if name else "") + ", ".join(parts)
+    return (f"{name_of(name)}: " if name else "") + ", ".join(parts)
 
 
 def _with_error(value: float, error: float) -> str:

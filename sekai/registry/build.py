@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.checks import check_count
 from sekai.env import Env
+from sekai.registry.arguments import refusals_named
 from sekai.registry.entry_points import EntryPoint, check_no_vec_env, describe_entry_point, load_entry_point
 from sekai.registry.specs import EnvSpec, WrapperLike, check_wrappers, copy_kwargs
 
@@ -72,10 +73,13 @@ def _build_bare(spec: EnvSpec, kwargs: dict[str, Any]) -> Env[Any, Any]:
         from sekai.vector.shell import SingleEnv
 
         assert spec.vector_entry_point is not None
-        return SingleEnv(partial(load_entry_point(spec.vector_entry_point, where), **kwargs))
+        build = load_entry_point(spec.vector_entry_point, where)
+        with refusals_named(build, kwargs, where):
+            return SingleEnv(partial(build, **kwargs))
     build = load_entry_point(spec.entry_point, where)
     check_no_vec_env(build, where)
-    env = build(**kwargs)
+    with refusals_named(build, kwargs, where):
+        env = build(**kwargs)
     if not isinstance(env, Env):
         raise TypeError(
             f"{where}: expected an Env from entry_point {describe_entry_point(spec.entry_point)}, "
@@ -164,7 +168,9 @@ def build_vec_env(
     else:
         _refuse_autoreset(spec, env_kwargs, where)
         env_fns = [partial(build_env, resolved, wrappers, tuple(env_kwargs))] * num_envs
-        vec = load_entry_point(ENV_FN_MODES[mode], where)(env_fns, **vector_kwargs)
+        backend = load_entry_point(ENV_FN_MODES[mode], where)
+        with refusals_named(backend, vector_kwargs, f"{where}: vector_kwargs: mode {mode!r}"):
+            vec = backend(env_fns, **vector_kwargs)
     vec.spec = resolved
     return vec
 
@@ -177,7 +183,9 @@ def _build_native(spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any]) -
     source = f"vector_entry_point {describe_entry_point(spec.vector_entry_point)}"
     limit = {} if spec.max_episode_steps is None else {"max_episode_steps": spec.max_episode_steps}
     build = load_entry_point(spec.vector_entry_point, where)
-    vec = build(num_envs, **{**spec.kwargs, **limit, **vector_kwargs})
+    arguments = {**spec.kwargs, **limit, **vector_kwargs}
+    with refusals_named(build, arguments, where):
+        vec = build(num_envs, **arguments)
     if not isinstance(vec, VecEnv):
         raise TypeError(f"{where}: expected a VecEnv from {source}, got {type(vec).__name__}")
     if vec.num_envs != num_envs:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.errors import EnvAlreadyRegistered, EnvNotFound, SekaiError
 from sekai.registry.build import build_vec_env, make_env
-from sekai.registry.entry_points import EntryPoint, check_entry_point, describe_entry_point, load_entry_point
+from sekai.registry.entry_points import (
+    EntryPoint,
+    check_entry_point,
+    describe_entry_point,
+    import_module_of,
+    load_entry_point,
+)
 from sekai.registry.listing import differences, id_order, not_found, source_of, versions_of
 from sekai.registry.loading import Loading
 from sekai.registry.plugins import find_plugins
@@ -133,15 +139,18 @@ class EnvRegistry:
         Without a version, the id means the unversioned environment, or else the highest version.
 
         Args:
-            id: The id; an ``EnvSpec`` is handed back.
+            id: The id, or ``"module:Id"`` to import first the module that registers it; an ``EnvSpec`` is handed back.
 
         Raises:
             EnvNotFound: Nothing is registered under the id.
+            ImportError: The module cannot be imported.
             SekaiError: The loader of its namespace failed.
             ValueError: The id is malformed.
         """
         if isinstance(id, EnvSpec):
             return id
+        if isinstance(id, str):
+            id = import_module_of(id)
         self._search(id)
         with self._lock:
             if id in self._specs:
@@ -161,14 +170,15 @@ class EnvRegistry:
         """Build one environment, with ``OrderEnforcing``, its time limit and its wrappers around it.
 
         Args:
-            id: An id, or an ``EnvSpec`` that need not be registered.
+            id: An id, as ``spec`` takes it, or an ``EnvSpec`` that need not be registered.
             max_episode_steps: Replaces the time limit of the spec; -1 removes it.
             **kwargs: Arguments of the entry point, taking precedence over those of the spec.
 
         Raises:
             EnvNotFound: Nothing is registered under the id.
-            ImportError: The entry point cannot be imported.
-            TypeError: The entry point returned something that is no ``Env``, or ``num_envs`` was given.
+            ImportError: The entry point, or the module of the id, cannot be imported.
+            TypeError: The entry point returned something that is no ``Env`` or does not take an argument, or
+                ``num_envs`` was given.
             ValueError: The limit is below 1 and not -1, or ``autoreset`` was given for a native environment.
         """
         return make_env(self.spec(id), max_episode_steps, kwargs)
@@ -186,7 +196,7 @@ class EnvRegistry:
         """Build ``num_envs`` copies of an environment that step together.
 
         Args:
-            id: An id, or an ``EnvSpec`` that need not be registered.
+            id: An id, as ``spec`` takes it, or an ``EnvSpec`` that need not be registered.
             num_envs: How many, at least 1.
             vectorization_mode: "native" (or "vector_entry_point"): one object that simulates all of them with
                 array operations; "sync": one after the other; "async": concurrently on an event loop;
@@ -200,8 +210,8 @@ class EnvRegistry:
 
         Raises:
             EnvNotFound: Nothing is registered under the id.
-            ImportError: The entry point cannot be imported.
-            TypeError: An entry point returned something of the wrong kind.
+            ImportError: The entry point, or the module of the id, cannot be imported.
+            TypeError: An entry point returned something of the wrong kind, or does not take an argument.
             ValueError: The mode is unknown or does not suit the environment, an argument was given twice, or
                 the entry point returned another number of sub-environments.
         """

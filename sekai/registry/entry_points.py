@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 EntryPoint: TypeAlias = "str | Callable[..., Any]"
 
 # Modules need not be identifiers ("01_walk" can be imported by name), attributes have to be.
-_FORM = re.compile(r"\w+(?:\.\w+)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_MODULE = re.compile(r"\w+(?:\.\w+)*")
+_FORM = re.compile(rf"{_MODULE.pattern}:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 def check_entry_point(entry_point: Any, where: str) -> None:
@@ -62,6 +63,27 @@ def load_entry_point(entry_point: EntryPoint, where: str) -> Callable[..., Any]:
     if not callable(found):
         raise TypeError(f"{where}: expected {entry_point!r} to be callable, got {type(found).__name__}")
     return found  # type: ignore[no-any-return]
+
+
+def import_module_of(id: str) -> str:
+    """Import the module that an id of the form ``"module:Id"`` names, and which registers it.
+
+    Returns:
+        The id without the module; any other id as it is.
+
+    Raises:
+        ImportError: The module cannot be imported.
+    """
+    module, colon, rest = id.partition(":")
+    if not colon or not _MODULE.fullmatch(module):
+        return id
+    import importlib
+
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"environment {id!r}: the module {module!r} cannot be imported ({error})") from error
+    return rest
 
 
 def check_no_vec_env(entry_point: EntryPoint, where: str) -> None:

@@ -99,8 +99,9 @@ def _remedies(
         others = ", ".join(sorted(repr(name) for name in known if name is not None)) or "none"
         yield f"The namespace {namespace!r} is unknown (there are: {others})."
     yield (
-        f"Import or install the package that registers it (installed ones are found through the entry-point "
-        f"group {GROUP!r}), or call sekai.register({id!r}, ...); `sekai list` shows what there is."
+        f"Import the module that registers it, or name it too ('my_module:{id}'), or install the package that does "
+        f"(found through the entry-point group {GROUP!r}), or call sekai.register({id!r}, ...); "
+        f"`sekai list` shows what there is."
     )
     for failure in failures:
         yield f"It may be missing because {failure}."

@@ -47,7 +47,7 @@ def parse_id(id: str) -> tuple[str | None, str, int | None]:
         raise TypeError(f"environment id: expected a str of the form {ID_FORM}, got {type(id).__name__}")
     match = _ID.fullmatch(id)
     if match is None:
-        raise ValueError(f"environment id: expected the form {ID_FORM} (pattern {_ID.pattern}), got {id!r}")
+        raise ValueError(f"environment id: expected the form {ID_FORM}, got {id!r}")
     version = match["version"]
     return match["namespace"], match["name"], None if version is None else int(version)
 

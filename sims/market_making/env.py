@@ -18,11 +18,11 @@ from sims.market_making import baselines
 from sims.market_making.compiled import RollingColumns, StepInfos, roll_market_making
 from sims.market_making.kernels import advance_market_making
 from sims.market_making.params import PER_ENV, MarketMakingParams
+from sims.market_making.plot import plot_market_making
 from sims.market_making.records import JUMPS, Outcome, Rates, State
 from sims.market_making.terms import derive_rates, make_terms, observation_space
 from sims.parameter_values import ParameterInForce, ParameterValues
 from sims.parameters import Parameter
-from sims.plots import plot_market_making
 
 
 class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]]):

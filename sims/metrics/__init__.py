@@ -12,7 +12,8 @@ The same rules hold for all of them:
 - **Ruin.** Relative measures take wealth as 0 from the first time on that it is at or below 0: the total and annualised
   return is -1, the drawdown 1; what needs every return (volatility, Sharpe and Sortino ratio, turnover in wealth) is
   NaN.
-- **NaN.** A path that holds a NaN or an infinity has no measures: they are NaN. Other paths do not notice.
+- **NaN.** A path that holds a NaN or an infinity, or of a masked array a masked number, has no measures: they are NaN.
+  Other paths do not notice.
 - **Too short.** Without a step there is no annualised return and no hit rate, with fewer than two no volatility and no
   ratio: NaN.
 - **No spread.** Returns that differ by no more than rounding have the volatility 0, and no Sharpe ratio: NaN. So has

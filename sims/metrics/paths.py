@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sims.checks import as_real
+from sekai.checks import as_numbers
+from sims.checks import check_number
 
 #: Returns whose spread is at most so much of what they were computed from differ by rounding alone.
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
@@ -65,33 +65,16 @@ def read_wealth(wealth: ArrayLike, measure: str, relative: bool) -> NDArray[np.f
 
 
 def read_numbers(values: ArrayLike, where: str) -> NDArray[np.float64]:
-    """Numbers over time, float64 (T,) or (T, N).
+    """Numbers over time, float64 (T,) or (T, N), in a fresh array; NaN where they are masked.
 
     Raises:
         TypeError: They are no real numbers.
         ValueError: They have another shape.
     """
-    array = np.asarray(values)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"{where}: expected real numbers, got dtype {array.dtype}")
+    array = as_numbers(values, where)
     if array.ndim not in (1, 2):
         raise ValueError(f"{where}: expected one path (T,) or a batch of them (T, N), got shape {array.shape}")
     return array.astype(np.float64)
-
-
-def read_number(value: Any, where: str) -> float:
-    """A finite number as a float.
-
-    Raises:
-        TypeError: It is no real number.
-        ValueError: It is not finite.
-    """
-    number = as_real(value)
-    if number is None:
-        raise TypeError(f"{where}: expected a number, got {value!r}")
-    if not math.isfinite(number):
-        raise ValueError(f"{where}: expected a finite number, got {value}")
-    return number
 
 
 def read_periods(periods_per_year: Any, measure: str) -> float:
@@ -102,7 +85,7 @@ def read_periods(periods_per_year: Any, measure: str) -> float:
         ValueError: It is not finite, or not above 0.
     """
     where = f"{measure}(periods_per_year)"
-    number = read_number(periods_per_year, where)
+    number = check_number(periods_per_year, where)
     if number <= 0.0:
         raise ValueError(f"{where}: expected a number above 0, got {number:g}")
     return number

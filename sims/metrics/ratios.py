@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.checks import check_count
-from sims.metrics.paths import deviation_of, read_number, read_periods, read_wealth, returns_of, rounding_of
+from sims.checks import check_number
+from sims.metrics.paths import deviation_of, read_periods, read_wealth, returns_of, rounding_of
 
 
 class Estimate(NamedTuple):
@@ -61,7 +62,7 @@ def sharpe_ratio(
             its range.
     """
     steps, rounding, periods = _read(wealth, periods_per_year, lags, relative, "sharpe_ratio")
-    excess = steps - read_number(risk_free, "sharpe_ratio(risk_free)")
+    excess = steps - check_number(risk_free, "sharpe_ratio(risk_free)")
     if len(excess) < 2:
         return _nothing(excess)
     with np.errstate(all="ignore"):
@@ -96,7 +97,7 @@ def sortino_ratio(
             its range.
     """
     steps, rounding, periods = _read(wealth, periods_per_year, lags, relative, "sortino_ratio")
-    excess = steps - read_number(target, "sortino_ratio(target)")
+    excess = steps - check_number(target, "sortino_ratio(target)")
     if len(excess) < 2:
         return _nothing(excess)
     with np.errstate(all="ignore"):

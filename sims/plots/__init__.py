@@ -5,21 +5,20 @@ columns they draw, ``sekai.rollout(..., infos=("mid_price", "inventory", ...))``
 ``matplotlib.figure.Figure`` of its own, made without pyplot: it needs no display and is saved with
 ``figure.savefig("out.png")``. matplotlib is imported when the first figure is made; it comes with
 ``pip install 'sekai[plot]'``.
+
+Nothing here knows a market by more than the names of its infos; a market's own pictures are beside it, in
+``sims.trading.plot`` and ``sims.market_making.plot``, and made of the same panels.
 """
 
 from __future__ import annotations
 
 from sekai.plots import plot_learning_curve, plot_returns
-from sims.plots.figures import plot_inventory, plot_quotes, plot_trades, plot_wealth
-from sims.plots.markets import plot_market_making, plot_trading
+from sims.plots.figures import plot_inventory, plot_quotes, plot_wealth
 
 __all__ = [
     "plot_inventory",
     "plot_learning_curve",
-    "plot_market_making",
     "plot_quotes",
     "plot_returns",
-    "plot_trades",
-    "plot_trading",
     "plot_wealth",
 ]

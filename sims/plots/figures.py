@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from sekai.plots.canvas import new_figure
 from sekai.rollouts import Rollout
-from sims.plots.episodes import Episode, find_episode
-from sims.plots.panels import draw_inventory, draw_quotes, draw_trades, draw_wealth, share_time
+from sims.plots.episodes import find_episode
+from sims.plots.panels import draw_inventory, draw_quotes, draw_wealth, share_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 _WIDTH = 8.0
 
@@ -42,30 +39,6 @@ def plot_quotes(
     figure = new_figure(_WIDTH, 4.5)
     axes = figure.subplots()
     draw_quotes(axes, shown, price, start)
-    share_time(shown, axes)
-    return figure
-
-
-def plot_trades(record: Rollout, *, env: int = 0, episode: int = 0, price: str = "price") -> Figure:
-    """Price with trades, of a market that takes the weight to hold, as ``Trading-v0`` does.
-
-    Markers are as large as what was traded of the wealth.
-
-    Args:
-        record: With the actions of ``Trading-v0`` and the infos ``price``, "position" and "turnover".
-        env: Which sub-env.
-        episode: Which of its episodes in the rollout.
-        price: The info that is the price after each step.
-
-    Raises:
-        TypeError: ``env`` or ``episode`` is no integer.
-        ValueError: There is no such sub-env or episode, an info is missing, or actions are others.
-        ImportError: matplotlib is not installed.
-    """
-    shown = find_episode(record, env, episode)
-    figure = new_figure(_WIDTH, 4.5)
-    axes = figure.subplots()
-    draw_trades(axes, shown, price, weight_bought(shown))
     share_time(shown, axes)
     return figure
 
@@ -129,12 +102,3 @@ def plot_wealth(
     draw_wealth(above, below, shown, wealth, start, relative, benchmark)
     share_time(shown, above, below)
     return figure
-
-
-def weight_bought(episode: Episode) -> NDArray[np.float64]:
-    """What each step of ``Trading-v0`` bought, a fraction of the wealth, negative for what it sold; float64 (L,)."""
-    actions = episode.actions((), (1,))
-    wanted = actions - 1.0 if actions.ndim == 1 else actions[:, 0].astype(np.float64)
-    held = np.append(0.0, episode.told("position")[:-1])
-    bought: NDArray[np.float64] = np.sign(wanted - held) * episode.told("turnover")
-    return bought

@@ -317,6 +317,22 @@ def test_a_path_that_is_not_finite_has_no_measures(measure, bad, where):
     assert np.isnan(measure(path)).all()
 
 
+@everyone
+@pytest.mark.parametrize("dtype", [float, int])
+def test_a_masked_number_is_none(measure, dtype):
+    hidden = np.zeros((5, 2), dtype=bool)
+    hidden[1, 0] = True
+    wealth = np.array([[100, 100], [1, 110], [99, 99], [99, 99], [132, 132]], dtype=dtype)
+    result = np.asarray(measure(np.ma.array(wealth, mask=hidden)))
+    assert np.isnan(result[..., 0]).all()
+    np.testing.assert_array_equal(result[..., 1], np.asarray(measure(wealth[:, 1])))
+    np.testing.assert_array_equal(measure(np.ma.array(wealth)), measure(wealth))
+
+
+def test_a_masked_trade_is_none():
+    assert math.isnan(metrics.turnover(np.ma.array([1.0, 1.0], mask=[True, False]), 252))
+
+
 @pytest.mark.parametrize("path", [[100, 50, 0, 0, 0], [100, 50, -10, 20, 300], [100, 50, 60, 70, 0]])
 def test_ruin(path):
     assert metrics.total_return(path) == -1

@@ -12,7 +12,9 @@ from pictures import check_layout, is_png, labels, line, make_rollout, points
 import sekai
 from sims import plots
 from sims.market_making import FixedSpread, MarketMakingVecEnv
+from sims.market_making.plot import plot_market_making
 from sims.trading import Momentum, TradingVecEnv
+from sims.trading.plot import plot_trades, plot_trading
 
 QUOTING = ("mid_price", "inventory", "wealth", "bid_filled", "ask_filled")
 TRADING = ("price", "position", "wealth", "turnover")
@@ -102,7 +104,7 @@ def test_trades_are_as_large_as_what_was_traded():
     # Long; still long; short; bought back a little of what it grew to, though it fell to less after; flat.
     actions = np.array([[2], [2], [0], [0], [1]])
     record = trading(actions, [1.0, 1.0, -1.1, -1.2, 0.0], [1.0, 0.0, 2.0, 0.1, 1.2])
-    axes = plots.plot_trades(record).axes[0]
+    axes = plot_trades(record).axes[0]
     assert line(axes, "price")[1].tolist() == [10, 11, 12, 13, 14]
     assert points(axes, "bought").tolist() == [[1, 10], [4, 13], [5, 14]]
     assert points(axes, "sold").tolist() == [[3, 12]]
@@ -112,7 +114,7 @@ def test_trades_are_as_large_as_what_was_traded():
 
 def test_trades_towards_a_weight():
     record = trading(np.array([[[0.5]], [[0.25]]], dtype=np.float32), [0.5, 0.25], [0.5, 0.25])
-    axes = plots.plot_trades(record).axes[0]
+    axes = plot_trades(record).axes[0]
     assert points(axes, "bought").tolist() == [[1, 10]] and points(axes, "sold").tolist() == [[2, 11]]
 
 
@@ -173,7 +175,7 @@ def panels(figure):
 def test_a_rollout_of_the_quoting_market(num_steps):
     with sekai.make_vec("MarketMaking-v0", 8) as vec:
         record = sekai.rollout(vec, FixedSpread.for_env(vec), num_steps, seed=0, infos=QUOTING, progress=False)
-    figure = plots.plot_market_making(record, env=3)
+    figure = plot_market_making(record, env=3)
     right, left = panels(figure)[:2], panels(figure)[2:]
     assert right == ["Episode returns", "Reward over time"]
     assert left == ["Price, quotes and fills", "Inventory", "Wealth", "Drawdown"]
@@ -199,7 +201,7 @@ def test_a_rollout_of_the_trading_market(num_steps, actions):
     with sekai.make_vec("Trading-v0", 4, actions=actions) as vec:
         policy = Momentum.for_env(vec, short=True)
         record = sekai.rollout(vec, policy, num_steps, seed=0, infos=TRADING, progress=False)
-    figure = plots.plot_trading(record)
+    figure = plot_trading(record)
     assert panels(figure)[2:] == ["Price and trades", "Position", "Wealth", "Drawdown"]
     check_layout(figure)
 
@@ -212,7 +214,7 @@ def test_a_ruined_account_can_be_drawn():
     ruined = record.terminated[tuple(record.episode_ends.T)]
     step, env = record.episode_ends[ruined][0]
     episode = np.count_nonzero(record.episode_ends[:, 1][record.episode_ends[:, 0] < step] == env)
-    figure = plots.plot_trading(record, env=env, episode=episode)
+    figure = plot_trading(record, env=env, episode=episode)
     assert "Drawdown: 100.0% at the deepest" in figure.axes[-1].get_title(loc="left")
     check_layout(figure)
 
@@ -223,7 +225,7 @@ def test_markets_offer_their_picture_on_every_backend(market, mode):
     env_id = {MarketMakingVecEnv: "MarketMaking-v0", TradingVecEnv: "Trading-v0"}[market]
     with sekai.make_vec(env_id, 2, vectorization_mode=mode) as vec:
         assert vec.get_attr("plot_rollout") == [market.plot_rollout] * 2
-    assert market.plot_rollout in (plots.plot_market_making, plots.plot_trading)
+    assert market.plot_rollout in (plot_market_making, plot_trading)
 
 
 # -- every picture -----------------------------------------------------------------------------------------
@@ -233,7 +235,7 @@ PICTURES = {
     "inventory": lambda: plots.plot_inventory(quoting()),
     "profit": lambda: plots.plot_wealth(quoting(), start=0.0, relative=False),
     "wealth": lambda: plots.plot_wealth(quoting(), episode=1),
-    "trades": lambda: plots.plot_trades(trading([[2]] * 3, [1.0] * 3, [1.0, 0.0, 0.0])),
+    "trades": lambda: plot_trades(trading([[2]] * 3, [1.0] * 3, [1.0, 0.0, 0.0])),
     "benchmark": lambda: plots.plot_wealth(trading([[2]] * 3, [1.0] * 3, [1.0, 0, 0]), benchmark="price"),
     "returns": lambda: plots.plot_returns({"one": quoting(), "other": [4.0, 5.0]}),
     "learning": lambda: plots.plot_learning_curve({"PPO": ([1, 2], [3, 4])}, baselines={"fixed": 3.5}),
@@ -254,8 +256,8 @@ def test_a_rollout_is_left_as_it_is():
     record = quoting()
     for array in record.to_dict().values():
         array.flags.writeable = False
-    plots.plot_market_making(record)
-    plots.plot_trading(trading([[2]] * 3, [1.0] * 3, [1.0, 0.0, 0.0]))
+    plot_market_making(record)
+    plot_trading(trading([[2]] * 3, [1.0] * 3, [1.0, 0.0, 0.0]))
 
 
 def test_importing_the_pictures_does_not_import_matplotlib():
@@ -269,11 +271,11 @@ def test_importing_the_pictures_does_not_import_matplotlib():
 
 OF_AN_EPISODE = [
     plots.plot_quotes,
-    plots.plot_trades,
+    plot_trades,
     plots.plot_inventory,
     plots.plot_wealth,
-    plots.plot_market_making,
-    plots.plot_trading,
+    plot_market_making,
+    plot_trading,
 ]
 
 
@@ -305,7 +307,7 @@ def test_actions_of_another_market():
     with pytest.raises(ValueError, match=r"plot: expected actions of shape \(2,\), got \(\)"):
         plots.plot_quotes(make_rollout(np.ones((3, 1)), mid_price=np.ones((3, 1))))
     with pytest.raises(ValueError, match=r"plot: expected actions of shape \(\) or \(1,\), got \(2,\)"):
-        plots.plot_trades(quoting())
+        plot_trades(quoting())
 
 
 def test_the_last_episode_of_a_frozen_sub_env_is_its_only_one():

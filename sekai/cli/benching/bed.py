@@ -10,12 +10,13 @@ from typing import Any
 
 from sekai.cli.benching.profiling import Profile, SubEnvClock, profile
 from sekai.cli.benching.timing import Block, Cell, Stepper, take_turns
-from sekai.cli.common import CommandError, check_settings, mistakes_of_the_user, modes_of, parse_settings
-from sekai.cli.policies import RANDOM, choose_policy
+from sekai.cli.common import CommandError, mistakes_of_the_user
+from sekai.cli.copies import build_copies, check_settings, find_spec, modes_of
+from sekai.cli.options import RANDOM, parse_settings
+from sekai.cli.policies import Policy, choose_policy
 from sekai.cores import usable_cores
 from sekai.progress import progress_bar
-from sekai.registry import default_registry
-from sekai.registry.build import build_vec_env, choose_mode, entry_point_of
+from sekai.registry.build import choose_mode, entry_point_of
 from sekai.vector import VecEnv, VecNormalizeObservation, VecNormalizeReward, VecRecordEpisodeStatistics
 
 #: Numbers of copies: in mode "native", and in the modes that step one object per copy.
@@ -53,8 +54,8 @@ class TestBed:
         self._opened = opened
         self._steppers: dict[Cell, Stepper] = {}
         self.settings = parse_settings(args.settings)
+        self.spec = find_spec(args.env_id)
         with mistakes_of_the_user():
-            self.spec = default_registry.spec(args.env_id)
             self._modes = self._choose_modes(args.modes)
         for option, mode in (("threads", "native"), ("workers", "proc")):
             if getattr(args, option) and mode not in self._modes:
@@ -79,10 +80,10 @@ class TestBed:
         cells: list[Cell] = []
         for mode in self._modes:
             sizes = self._args.num_envs or (DEFAULT_NATIVE if mode == "native" else DEFAULT_OTHERS)
-            threads: Sequence[int | None] = _threads(self._args.threads) if mode == "native" else (None,)
-            workers: Sequence[int | None] = self._args.workers or (usable_cores(),) if mode == "proc" else (None,)
-            for num_envs, number_of_threads, number_of_workers in product(sizes, threads, workers):
-                cells.append(Cell(mode, num_envs, number_of_threads, number_of_workers))
+            for num_envs in sizes:
+                threads = _threads(self._args.threads, num_envs) if mode == "native" else (None,)
+                workers = _workers(self._args.workers, num_envs) if mode == "proc" else (None,)
+                cells += [Cell(mode, num_envs, *spread) for spread in product(threads, workers)]
         return cells
 
     def time(self, cells: Sequence[Cell]) -> None:
@@ -113,14 +114,9 @@ class TestBed:
         """What a cell measures; for a profile with clocks around the sub-envs, where there are any."""
         vector_kwargs = {"num_workers": cell.workers} if cell.mode == "proc" else None
         wrappers = (SubEnvClock,) if clocks and cell.mode != "native" else ()
-        with mistakes_of_the_user():
-            vec = build_vec_env(self.spec, cell.num_envs, cell.mode, vector_kwargs, wrappers, self.settings)
+        vec = build_copies(self.spec, cell.num_envs, cell.mode, self.settings, vector_kwargs, wrappers)
         try:
-            if not vec.autoreset:
-                raise CommandError(f"{self.spec.id} is registered with autoreset off, so its episodes would not go on")
             with mistakes_of_the_user():
-                if "autoreset_options" in self.settings:  # else they would be met at the end of the first episode
-                    vec.reset(options=self.settings["autoreset_options"])
                 for name in self._args.wrap:
                     vec = WRAPPERS[name](vec)
         except BaseException:
@@ -131,27 +127,38 @@ class TestBed:
     def _stepper(self, vec: VecEnv[Any, Any]) -> Stepper:
         policy = choose_policy(vec, self._args.policy, self._args.seed)
         if self._args.policy == RANDOM:
-            batches = cycle([policy(None) for _ in range(_PREPARED)])
-            return Stepper(vec, lambda observations: next(batches), self._args.seed)
+            policy = _prepared(policy)
         return Stepper(vec, policy, self._args.seed)
 
 
-def _threads(wanted: Sequence[int] | None) -> Sequence[int]:
-    """The numbers of threads that were asked for, or by default one and all.
+def _prepared(policy: Policy) -> Policy:
+    """A few batches of actions of a policy that looks at nothing, over and over."""
+    batches = cycle([policy(None) for _ in range(_PREPARED)])
+    return lambda observations: next(batches)
+
+
+def _workers(wanted: Sequence[int] | None, num_envs: int) -> Sequence[int]:
+    """The numbers of workers that were asked for, or by default one for each core; there are no more than copies."""
+    return tuple(dict.fromkeys(min(number, num_envs) for number in wanted or (usable_cores(),)))
+
+
+def _threads(wanted: Sequence[int] | None, num_envs: int) -> Sequence[int]:
+    """The numbers of threads that were asked for, no more than copies, or by default one, and all for a large batch.
 
     Raises:
         CommandError: There are fewer.
     """
     from sekai.kernels import get_num_threads
+    from sekai.kernels.batch import PARALLEL_FROM
 
     most = get_num_threads()
     if wanted is None:
-        return tuple(dict.fromkeys((1, most)))
+        return tuple(dict.fromkeys((1, most if num_envs >= PARALLEL_FROM else 1)))
     for number in wanted:
         with _using(number):
             if get_num_threads() < number:
                 raise CommandError(f"--threads: expected at most {get_num_threads()} (there are no more), got {number}")
-    return wanted
+    return tuple(dict.fromkeys(min(number, num_envs) for number in wanted))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -172,8 +173,10 @@ def profile(vec: VecEnv[Any, Any], clocked: Stepper, plain: Stepper, *, seconds:
 def _clocks_around(vec: VecEnv[Any, Any]) -> Iterator[Callable[[], dict[str, float]]]:
     """Put clocks around the parts of a step; yields what reads the seconds of each so far."""
     from sekai.batching.info_list import InfoList
-    from sekai.vector import NativeVecEnv, ProcVecEnv, VecWrapper, native, row
+    from sekai.batching.infos import snapshot_columns, snapshot_info
+    from sekai.vector import NativeVecEnv, ProcVecEnv, VecWrapper
     from sekai.vector.in_process import RowVecEnv
+    from sekai.vector.row import list_infos
 
     watch = Stopwatch()
     base, layers = vec, []
@@ -185,14 +188,21 @@ def _clocks_around(vec: VecEnv[Any, Any]) -> Iterator[Callable[[], dict[str, flo
         def put(owner: Any, name: str, part: str, wrap: Callable[..., Any] = lambda function: function) -> None:
             clocks.enter_context(_replaced(owner, name, wrap(watch.timed(part, getattr(owner, name)))))
 
+        def put_everywhere(function: Callable[..., Any], part: str) -> None:
+            """Around a function, in whichever modules of the backends it was imported by its name."""
+            name = function.__name__
+            for module in [each for key, each in sys.modules.items() if key.startswith("sekai.vector.")]:
+                if vars(module).get(name) is function:
+                    put(module, name, part)
+
         if isinstance(base, NativeVecEnv):
             for hook, part in _HOOKS.items():
                 put(base, hook, part)
-            put(native, "snapshot_columns", _INFOS)
+            put_everywhere(snapshot_columns, _INFOS)
             put(InfoList, "of_columns", _INFOS, staticmethod)
         elif isinstance(base, RowVecEnv):
-            put(row, "snapshot_info", _INFOS)
-            put(row, "list_infos", _INFOS)
+            put_everywhere(snapshot_info, _INFOS)
+            put_everywhere(list_infos, _INFOS)
         put(base, "step", _BOOKKEEPING)
         for layer in reversed(layers):
             put(layer, "step", type(layer).__name__)

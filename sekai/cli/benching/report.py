@@ -11,7 +11,7 @@ from typing import Any
 from sekai import __version__
 from sekai.cli.benching.profiling import Profile
 from sekai.cli.benching.timing import Cell
-from sekai.cli.common import format_settings, format_table
+from sekai.cli.common import format_settings, format_table, number_of
 from sekai.cores import usable_cores
 
 _COLUMNS = ("mode", "num_envs", "on", "env-steps/s", "a step", "spread", "first step")
@@ -128,17 +128,13 @@ def _as_row(cell: Cell) -> tuple[str, ...]:
 def _place(cell: Cell) -> str:
     """On how many threads or workers it runs."""
     if cell.threads is not None:
-        return _number_of(cell.threads, "thread", "threads")
-    return "-" if cell.workers is None else _number_of(cell.workers, "worker", "workers")
-
-
-def _number_of(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
+        return number_of(cell.threads, "thread", "threads")
+    return "-" if cell.workers is None else number_of(cell.workers, "worker", "workers")
 
 
 def _profile_as_text(cell: Cell, profile: Profile) -> str:
     place = _place(cell)
-    title = f"{cell.mode}, {_number_of(cell.num_envs, 'copy', 'copies')}" + ("" if place == "-" else f", {place}")
+    title = f"{cell.mode}, {number_of(cell.num_envs, 'copy', 'copies')}" + ("" if place == "-" else f", {place}")
     title += f": {format_time(profile.seconds_per_step)} a step, {profile.slowdown:.2f} times that without the clocks"
     shares = profile.shares
     rows = [(f"  {part}", f"{shares[part]:.1%}", format_time(seconds)) for part, seconds in profile.parts.items()]

@@ -9,7 +9,7 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sekai.cli.common import Policy
+from sekai.cli.policies import Policy
 
 if TYPE_CHECKING:
     from sekai.vector import VecEnv

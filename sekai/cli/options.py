@@ -1,0 +1,129 @@
+"""The options that several verbs take."""
+
+from __future__ import annotations
+
+import ast
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Iterable
+from typing import Any
+
+from sekai.cli.common import CommandError
+
+#: What make_vec and the rollout decide themselves.
+NOT_SETTABLE = {"num_envs": "use --num-envs", "autoreset": "sub-envs are always reset when an episode ends"}
+
+#: The policy that every environment has.
+RANDOM = "random"
+
+# Beyond any memory; what NumPy says of larger numbers names no option.
+_MOST_COPIES = 2**40
+
+
+def add_env_verb(verbs: Any, name: str, *, help: str, description: str, epilog: str) -> ArgumentParser:
+    """Add a verb that takes the id of an environment.
+
+    Args:
+        verbs: The subparsers of the command.
+        name: Of the verb.
+        help: A line in the list of verbs.
+        description: What it does, as it is to stand in the verb's own help.
+        epilog: Examples and the like, likewise.
+    """
+    parser: ArgumentParser = verbs.add_parser(
+        name, help=help, description=description, epilog=epilog, formatter_class=RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "env_id",
+        metavar="ENV_ID",
+        help="id of the environment, [namespace/]Name[-vN]; MODULE:ID imports first the module that registers it, "
+        "from the current folder too",
+    )
+    return parser
+
+
+def add_num_envs(parser: ArgumentParser, default: int, what: str) -> None:
+    """Add ``--num-envs``, one number."""
+    parser.add_argument("--num-envs", type=copies, default=default, metavar="N", help=f"{what} (default: %(default)s)")
+
+
+def add_policy(parser: ArgumentParser) -> None:
+    """Add ``--policy``."""
+    parser.add_argument(
+        "--policy",
+        default=RANDOM,
+        metavar="NAME",
+        help="'random', or one that the environment offers (see sekai info ENV_ID; default: %(default)s)",
+    )
+
+
+def add_seed(parser: ArgumentParser, what: str, default: int | None = 0) -> None:
+    """Add ``--seed``; without a default, ``what`` has to tell what comes instead."""
+    told = "" if default is None else " (default: %(default)s)"
+    parser.add_argument("--seed", type=nonnegative_int, default=default, metavar="S", help=what + told)
+
+
+def add_settings(parser: ArgumentParser) -> None:
+    """Add ``--set``."""
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="argument of the environment, repeatable; a Python literal (0.5, True, None, [1, 2]), else text",
+    )
+
+
+def add_json(parser: ArgumentParser, instead_of: str = "a table") -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help=f"print one JSON object instead of {instead_of}")
+
+
+def positive_int(text: str) -> int:
+    """An argparse type: an integer of at least 1."""
+    return _int_from(1, text)
+
+
+def nonnegative_int(text: str) -> int:
+    """An argparse type: an integer of at least 0."""
+    return _int_from(0, text)
+
+
+def copies(text: str) -> int:
+    """An argparse type: a number of copies."""
+    number = positive_int(text)
+    if number > _MOST_COPIES:
+        raise ArgumentTypeError(f"expected at most {_MOST_COPIES:,}, got {text!r}")
+    return number
+
+
+def _int_from(least: int, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise ArgumentTypeError(f"expected an integer of at least {least}, got {text!r}")
+    return value
+
+
+def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
+    """The arguments that ``--set`` gave.
+
+    Raises:
+        CommandError: One is not of the form key=value, or a key was given twice.
+    """
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise CommandError(f"--set: expected KEY=VALUE, got {pair!r}")
+        if key in settings:
+            raise CommandError(f"--set: {key!r} was given twice")
+        if key in NOT_SETTABLE:
+            raise CommandError(f"--set: {key!r} cannot be set: {NOT_SETTABLE[key]}")
+        try:
+            settings[key] = ast.literal_eval(text)
+        except (SyntaxError, TypeError, ValueError):
+            settings[key] = text
+    return settings

@@ -1,0 +1,30 @@
+"""A whole rollout of a market on one page: what ``sekai run --plot`` draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sekai.plots.canvas import new_figure
+from sekai.plots.returns import draw_returns
+from sekai.plots.rewards import draw_rewards
+from sekai.rollouts import Rollout
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def new_page(record: Rollout) -> tuple[Figure, list[Axes]]:
+    """A figure with what all episodes show on the right, and four empty axes above each other on the left.
+
+    They are for a price, what is held, the wealth and its drawdown (see ``sims.plots.panels``).
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    figure = new_figure(13.0, 8.0)
+    halves = figure.add_gridspec(1, 2, width_ratios=(1.6, 1.0))
+    left, right = halves[0].subgridspec(4, 1, height_ratios=(3.0, 1.2, 2.0, 1.2)), halves[1].subgridspec(2, 1)
+    draw_returns(figure.add_subplot(right[0]), record)
+    draw_rewards(figure.add_subplot(right[1]), record)
+    return figure, [figure.add_subplot(left[row]) for row in range(4)]
