@@ -101,6 +101,11 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
             raise TypeError(f"rng: expected a numpy.random.Generator, got {type(generator).__name__}")
         self._set_rng(generator)
 
+    @property
+    def rng_seed(self) -> int | None:
+        """The seed that ``rng`` was started from; None where that was a generator, or nothing yet."""
+        return self._rng_seed
+
     def _set_rng(self, seed: SeedType) -> int | None:
         """Seed the env's random stream; called first in ``reset()``.
 
@@ -109,7 +114,7 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
                 generator becomes the rng itself.
 
         Returns:
-            The seed in use, also kept in ``_rng_seed``; None for a stream that came as a generator.
+            The seed in use, as ``rng_seed`` tells it; None for a stream that came as a generator.
 
         Raises:
             TypeError: The seed is neither an integer, a generator nor None.

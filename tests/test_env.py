@@ -119,18 +119,18 @@ def test_seed_makes_the_stream_and_none_continues_it():
 
 def test_set_rng_returns_the_seed_in_use():
     env = Counter()
-    assert env._set_rng(np.int64(3)) == 3 == env._rng_seed
-    assert env._set_rng(None) == 3 == env._rng_seed
+    assert env._set_rng(np.int64(3)) == 3 == env.rng_seed
+    assert env._set_rng(None) == 3 == env.rng_seed
     generator = np.random.default_rng(9)
     assert env._set_rng(generator) is None
-    assert env._rng_seed is None and env.rng is generator
+    assert env.rng_seed is None and env.rng is generator
     assert env._set_rng(None) is None and env.rng is generator
 
 
 def test_set_rng_creates_a_stream_where_there_is_none():
     env = Counter()
     seed = env._set_rng(None)
-    assert seed is not None and env._rng_seed == seed
+    assert seed is not None and env.rng_seed == seed
     np.testing.assert_array_equal(env.rng.random(3), np.random.default_rng(seed).random(3))
 
 
@@ -143,7 +143,7 @@ def test_rng_without_a_seed_is_made_once_and_differs_between_envs():
 def test_rng_can_be_set():
     env, generator = Counter(), np.random.default_rng(1)
     env.rng = generator
-    assert env.rng is generator and env._rng_seed is None
+    assert env.rng is generator and env.rng_seed is None
     with pytest.raises(TypeError, match=r"rng: expected a numpy.random.Generator, got int"):
         env.rng = 3
 
@@ -155,7 +155,7 @@ def test_bad_seeds_leave_the_stream_alone(seed, error):
     before = env.rng
     with pytest.raises(error):
         env.reset(seed=seed)
-    assert env.rng is before and env._rng_seed == 1
+    assert env.rng is before and env.rng_seed == 1
 
 
 def test_attributes_of_one_env():
@@ -334,8 +334,8 @@ def test_the_random_stream_is_the_inner_one():
     inner = Counter()
     env = Layer(Layer(inner))
     env.reset(seed=4)
-    assert env.rng is inner.rng and env._rng_seed == 4
-    assert env._set_rng(6) == 6 == inner._rng_seed
+    assert env.rng is inner.rng and env.rng_seed == 4
+    assert env._set_rng(6) == 6 == inner.rng_seed
     generator = np.random.default_rng(0)
     env.rng = generator
     assert inner.rng is generator and "_rng" not in vars(env)
@@ -367,7 +367,7 @@ def test_wrappers_can_be_copied_and_pickled(duplicate):
     env.reset(seed=1)
     env.step(0)
     twin = duplicate(env)
-    assert str(twin) == str(env) and twin.n == 1 and twin._rng_seed == 1
+    assert str(twin) == str(env) and twin.n == 1 and twin.rng_seed == 1
 
 
 def test_a_wrapper_without_env_says_so():

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching.infos import EPISODE, FINAL_INFO, FINAL_OBSERVATION, RESET_INFO
+from sekai.checks import check_integer
 from sekai.env import Wrapper
 from sekai.errors import VecEnvWorkerError
 from sekai.seeding import make_seed_sequence
@@ -28,7 +29,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError('sekai.compat.stable_baselines3 needs Stable-Baselines3: pip install "sekai[sb3]"') from error
 
-from sekai.compat.gymnasium import to_gymnasium_space  # which Stable-Baselines3 brings
+from sekai.compat.sb3_spaces import from_sb3, to_sb3, to_sb3_space  # need Gymnasium, which Stable-Baselines3 brings
 
 #: What stands for the info an episode ended with, in the infos of the kit alone.
 _KEYS_OF_THE_KIT = (FINAL_OBSERVATION, FINAL_INFO, RESET_INFO)
@@ -39,6 +40,10 @@ class SekaiSB3VecEnv(SB3VecEnv):
 
     Observations, rewards (float64) and dones are those of ``vec.step()``, not copied. ``seed(s)`` makes the next
     ``reset()`` one with ``vec.reset(seed=s)``, so that a run has the same numbers here as without this class.
+
+    Policies need two things told otherwise than in sekai. The values of a ``Discrete`` or ``MultiDiscrete`` are counted
+    from 0, in actions and in observations, whatever its ``start`` is; and a ``MaskedBox`` is a ``Dict`` of "slots" (its
+    "values") and "mask".
 
     The info of a sub-env whose episode ended holds all that the step told, with ``terminal_observation``,
     ``TimeLimit.truncated`` and, behind ``VecRecordEpisodeStatistics``, the ``episode`` that Stable-Baselines3 logs;
@@ -78,8 +83,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
         self._next_options: Any = None
         self._actions: NDArray[Any] | None = None
         self._built = time.monotonic()
-        spaces = to_gymnasium_space(vec.observation_space), to_gymnasium_space(vec.action_space)
-        super().__init__(vec.num_envs, *spaces)
+        super().__init__(vec.num_envs, to_sb3_space(vec.observation_space), to_sb3_space(vec.action_space))
 
     # -- episodes ------------------------------------------------------------------------------------------
 
@@ -109,7 +113,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
         result = self.vec.reset(seed=self._next_seed, options=self._next_options)
         self._next_seed = self._next_options = None
         self.reset_infos = list(result.infos)
-        return result.observations
+        return to_sb3(self.vec.observation_space, result.observations)
 
     def step_async(self, actions: NDArray[Any]) -> None:
         """Take the actions of the step that ``step_wait()`` makes."""
@@ -122,13 +126,13 @@ class SekaiSB3VecEnv(SB3VecEnv):
             The batch of observations, rewards float64 (N,), dones bool (N,), and one info per sub-env.
         """
         actions, self._actions = self._actions, None
-        result = self.vec.step(_in_dtype(np.asarray(actions), self.vec.action_space.dtype))
+        result = self.vec.step(from_sb3(self.vec.action_space, actions))
         dones = result.dones
         infos = _running_infos(result.infos, self._info_keys)
         for row in dones.nonzero()[0].tolist():
             cut_off = bool(result.truncated[row] and not result.terminated[row])
             infos[row] = self._ended_info(row, result.infos[row], cut_off)
-        return result.observations, result.rewards, dones, infos
+        return to_sb3(self.vec.observation_space, result.observations), result.rewards, dones, infos
 
     def _ended_info(self, row: int, info: InfoDict, cut_off: bool) -> InfoDict:
         self.reset_infos[row] = info.get(RESET_INFO, {})
@@ -137,7 +141,8 @@ class SekaiSB3VecEnv(SB3VecEnv):
             stats = told[EPISODE]
             seconds = stats.end_time - self._built
             told[EPISODE] = {"r": stats.episode_return, "l": stats.episode_length, "t": seconds}
-        return {**told, "terminal_observation": info[FINAL_OBSERVATION], "TimeLimit.truncated": cut_off}
+        final = to_sb3(self.vec.observation_space, info[FINAL_OBSERVATION])
+        return {**told, "terminal_observation": final, "TimeLimit.truncated": cut_off}
 
     def close(self) -> None:
         """Close the VecEnv."""
@@ -151,6 +156,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
         Raises:
             AttributeError: There is no such name.
             IndexError: There is no such sub-env.
+            TypeError: ``indices`` are no integers.
         """
         rows = self._rows(indices)
         try:
@@ -168,6 +174,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
         Raises:
             AttributeError: There is no such name.
             IndexError: There is no such sub-env.
+            TypeError: ``indices`` are no integers.
         """
         rows = self._rows(indices)
         with _attribute_errors():
@@ -188,6 +195,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
         Raises:
             AttributeError: There is no such name.
             IndexError: There is no such sub-env.
+            TypeError: ``indices`` are no integers.
             ValueError: Some of the sub-envs in worker processes are to be called, and others not.
         """
         rows = self._rows(indices)
@@ -229,9 +237,12 @@ class SekaiSB3VecEnv(SB3VecEnv):
         """The sub-envs that SB3's ``indices`` name; negative ones count from the end."""
         if indices is None:
             return list(range(self.num_envs))
+        given = [indices] if isinstance(indices, (int, np.integer)) else indices
+        if not isinstance(given, Iterable):
+            raise TypeError(f"indices: expected an integer, integers or None, got {indices!r}")
         rows = range(self.num_envs)
         try:
-            return [rows[row] for row in ([indices] if isinstance(indices, (int, np.integer)) else indices)]
+            return [rows[check_integer(row, "indices", "integers")] for row in given]
         except IndexError:
             raise IndexError(f"indices: expected sub-envs below {self.num_envs} (num_envs), got {indices}") from None
 
@@ -254,11 +265,3 @@ def _running_infos(infos: list[InfoDict], keys: tuple[str, ...] | None) -> list[
     if not keys:
         return [{} for _ in range(len(infos))]
     return [{key: info[key] for key in keys if key in info} for info in infos]
-
-
-def _in_dtype(actions: NDArray[Any], dtype: np.dtype[Any] | None) -> NDArray[Any]:
-    """Whole numbers in an integer dtype: the policies of SB3 give the actions of a MultiBinary as floats."""
-    if dtype is None or dtype.kind not in "iu" or actions.dtype.kind != "f":
-        return actions
-    whole = actions.astype(dtype)
-    return whole if np.array_equal(whole, actions) else actions  # the VecEnv says what is wrong

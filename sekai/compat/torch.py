@@ -86,6 +86,10 @@ class TorchVecEnv:
     On the CPU no number is copied: a tensor has the memory of the array that the step returned, and actions are read
     where they are. Dtypes are those of the VecEnv, so that rewards are float64.
 
+    A VecEnv with ``autoreset=False`` is taken too: the loop around it is the caller's, where the other adapters serve
+    loops of libraries which expect that each sub-env begins its next episode by itself. ``ended`` is empty then, and a
+    frozen sub-env shows its last observation until ``reset()``.
+
     Args:
         vec: The VecEnv; its observations have to be of fixed shapes, which ``Sequence`` has not.
         device: Where its tensors are to be; None for the CPU. Actions may come from any device.
@@ -97,7 +101,7 @@ class TorchVecEnv:
     Raises:
         TypeError: ``vec`` is no VecEnv, or its observations or actions have no fixed shapes.
 
-    Example:
+    Examples:
         >>> vec = TorchVecEnv(sekai.make_vec("MarketMaking-v0", 1024))
         >>> observations = vec.reset(seed=0).observations
         >>> result = vec.step(policy(observations))
@@ -205,7 +209,7 @@ def to_arrays(batch: Any) -> Any:
     def array(part: Any) -> Any:
         if not isinstance(part, torch.Tensor):
             return part
-        part = part.detach().cpu()
+        part = part.detach().cpu().resolve_conj().resolve_neg()  # NumPy has no views that negate as they are read
         return (part.float() if part.dtype == torch.bfloat16 else part).numpy()
 
     return map_parts(array, batch)

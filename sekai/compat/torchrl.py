@@ -15,7 +15,16 @@ from sekai.vector import VecEnv
 try:
     import torch
     from tensordict import TensorDict, TensorDictBase
-    from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, TensorSpec, Unbounded
+    from torchrl.data import (
+        Binary,
+        Bounded,
+        BoundedContinuous,
+        Categorical,
+        Composite,
+        MultiCategorical,
+        TensorSpec,
+        Unbounded,
+    )
     from torchrl.envs import EnvBase
 except ModuleNotFoundError as error:
     if error.name not in ("torch", "torchrl", "tensordict"):  # they are there, what they need themselves is not
@@ -48,7 +57,8 @@ class SekaiTorchRLEnv(EnvBase):
         vec: The VecEnv.
 
     Raises:
-        TypeError: ``vec`` is no VecEnv, or its observations or actions have no fixed shapes.
+        TypeError: ``vec`` is no VecEnv, or its observations or actions have no fixed shapes, or are of uint16, uint32
+            or uint64.
         ValueError: It does not reset sub-envs whose episode has ended.
         RuntimeError: (of a reset) Some sub-envs are to be reset whose episode has not ended, and others not, as by a
             ``StepCounter(max_steps=...)``: give the VecEnv the time limit.
@@ -132,6 +142,36 @@ class SekaiTorchRLEnv(EnvBase):
         self.vec.close()
 
 
+#: Bounded's own metaclass makes a plain BoundedContinuous of whatever is built.
+_KeepsClass: Any = type("_KeepsClass", (type(Bounded),), {"__call__": type.__call__})
+
+
+class BoxBounded(BoundedContinuous, metaclass=_KeepsClass):  # type: ignore[misc]
+    """A ``Bounded`` of floats that draws as a ``Box`` does, where TorchRL's own draws NaN and infinities.
+
+    Each number is drawn by itself: uniform between two bounds, at an exponentially distributed distance (mean 1) from a
+    single one, standard normal without bounds.
+    """
+
+    def rand(self, shape: Any = None) -> torch.Tensor:
+        """Draw a tensor of shape ``(*shape, *self.shape)``."""
+        low, high = self.space.low, self.space.high
+        like = low.expand((*(shape or ()), *self.shape))
+        below, above = low.isfinite(), high.isfinite()
+        distance = torch.empty_like(like).exponential_()
+        half = low / 2 + torch.rand_like(like) * (high / 2 - low / 2)  # the whole distance may exceed the largest float
+        drawn = torch.where(above, high - distance, torch.randn_like(like))
+        drawn = torch.where(below, low + distance, drawn)
+        return torch.where(below & above, 2 * half, drawn).clamp(low, high)
+
+    def to(self, dest: Any) -> BoxBounded:
+        """The spec on another device, or of another dtype."""
+        moved = super().to(dest)
+        if isinstance(moved, BoxBounded):
+            return moved
+        return BoxBounded(moved.space.low, moved.space.high, moved.shape, moved.device, moved.dtype)
+
+
 def to_spec(space: Space[Any], num_envs: int) -> TensorSpec:
     """The TorchRL spec of a batch of elements of a space.
 
@@ -140,14 +180,15 @@ def to_spec(space: Space[Any], num_envs: int) -> TensorSpec:
         num_envs: The length of the leading axis.
 
     Returns:
-        ``Bounded``, or ``Unbounded`` where no bound is finite, for a Box; ``Categorical`` for a Discrete,
-        ``MultiCategorical`` for a MultiDiscrete of one axis and ``Binary`` for a MultiBinary; ``Bounded`` integers
-        where those do not start at 0, or have more axes; a ``Composite`` for a Dict, a Tuple and a MaskedBox. Random
-        elements of a spec are elements of the space too, save those of a Box of which a single side is bounded, and of
-        a MaskedBox: draw such from ``vec.batch_action_space``.
+        ``Bounded``, ``BoxBounded`` or, where no bound is finite, ``Unbounded`` for a Box; ``Categorical`` for a
+        Discrete, ``MultiCategorical`` for a MultiDiscrete of one axis and ``Binary`` for a MultiBinary; ``Bounded``
+        integers where those do not start at 0, or have more axes; a ``Composite`` for a Dict, a Tuple and a MaskedBox.
+        Random elements of a spec are elements of the space too, save those of a MaskedBox: draw such from
+        ``vec.batch_action_space``.
 
     Raises:
-        TypeError: Elements of the space have no fixed layout.
+        TypeError: Elements of the space have no fixed layout, or are of uint16, uint32 or uint64, whose numbers
+            PyTorch does not compare.
     """
     shape = (num_envs, *(space.shape or ()))
     if isinstance(space, Discrete) and space.start == 0:
@@ -178,11 +219,16 @@ def to_spec(space: Space[Any], num_envs: int) -> TensorSpec:
 
 
 def _bounded(low: Any, high: Any, shape: tuple[int, ...]) -> Bounded:
+    dtype = _torch_dtype(low.dtype)
     bounds = {name: to_tensors(np.broadcast_to(bound, shape)) for name, bound in (("low", low), ("high", high))}
-    return Bounded(**bounds, shape=shape, dtype=bounds["low"].dtype)
+    with np.errstate(over="ignore"):
+        drawable = low.dtype.kind != "f" or np.isfinite(high - low).all()
+    return (Bounded if drawable else BoxBounded)(**bounds, shape=shape, dtype=dtype)
 
 
 def _torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
+    if dtype.kind == "u" and dtype.itemsize > 1:
+        raise TypeError(f"to_spec(space): expected a dtype whose numbers PyTorch compares, got {dtype}")
     return torch.from_numpy(np.empty(0, dtype)).dtype
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces as gym_spaces
 from gymnasium_toys import Drifting, assert_same, check_with_gymnasium, each_market
-from toys import Draws, Toy
+from toys import Draws, T, Toy
 
 import sekai
 from sekai import Box, MaskedBox, ResetResult, Sequence, StepResult, SyncVecEnv
@@ -145,11 +145,53 @@ def test_attributes_are_the_env_s():
     assert env.action_space is space and inner.action_space == sekai.Discrete(2)
 
 
+def test_what_is_assigned_reaches_the_env():
+    inner = Toy(T(3))
+    inner._private = 1
+    env = to_gymnasium(sekai.OrderEnforcing(inner))
+    env.k = 11
+    assert (inner.k, env.k) == (11, 11)
+    env.set_wrapper_attr("k", 12)
+    assert (inner.k, env.k) == (12, 12)
+    env.rng = generator = np.random.default_rng(0)
+    assert inner.rng is generator
+    env.own, env._private = 1, 2  # which the env has not; which is private
+    env.metadata = {"render_modes": [], "name": "toy"}
+    env.spec = None
+    assert (env.own, env._private, env.metadata["name"]) == (1, 2, "toy")
+    assert inner._private == 1 and not {"own", "metadata", "spec"} & vars(inner).keys()
+
+
 def test_a_market_s_parameters_can_be_changed():
     env = to_gymnasium(sekai.make("MarketMaking-v0"))
     env.reset(seed=0)
     assert env.set_wrapper_attr("volatility", 3.0) is True
     assert env.sekai_env.unwrapped.vec.volatility == 3.0
+    env.volatility = 4.0
+    assert env.sekai_env.unwrapped.vec.volatility == env.volatility == 4.0
+
+
+def statistics(episode_return, length):
+    """The keys of gymnasium's ``RecordEpisodeStatistics``."""
+    return {"r": episode_return, "l": length, "t": pytest.approx(0.0, abs=60.0)}
+
+
+def test_the_kit_s_statistics_are_in_gymnasium_s_layout():
+    env = to_gymnasium(sekai.RecordEpisodeStatistics(Toy(T(2))))
+    env.reset()
+    assert "episode" not in env.step(0)[-1]
+    assert env.step(0)[-1]["episode"] == statistics(2.0, 2)
+    theirs = gymnasium.wrappers.RecordEpisodeStatistics(to_gymnasium(Toy(T(2))))
+    theirs.reset()
+    theirs.step(0)
+    assert theirs.step(0)[-1]["episode"] == statistics(2.0, 2)
+
+
+def test_so_are_those_of_an_env_that_resets_itself():
+    env = to_gymnasium(sekai.AutoReset(sekai.RecordEpisodeStatistics(Toy(T(1)))))
+    env.reset()
+    info = env.step(0)[-1]
+    assert info["episode"] == info["final_info"]["episode"] == statistics(1.0, 1)
 
 
 def test_close_closes_the_env():
@@ -266,15 +308,37 @@ def test_an_action_has_the_dtype_of_gymnasium_s_space():
     assert type(inner.last_action["side"][0]) is np.int32
 
 
+@pytest.mark.parametrize(
+    "space",
+    [
+        gym_spaces.Sequence(gym_spaces.Discrete(3, dtype=np.int32)),
+        gym_spaces.Sequence(gym_spaces.Discrete(3, dtype=np.int32), stack=True),
+        gym_spaces.Sequence(gym_spaces.Sequence(gym_spaces.Discrete(3, dtype=np.int8))),
+        gym_spaces.Sequence(gym_spaces.Dict(a=gym_spaces.Tuple([gym_spaces.Discrete(3, dtype=np.int8)])), stack=True),
+    ],
+    ids=repr,
+)
+def test_so_have_the_features_of_a_sequence(space):
+    inner = Drifting()
+    inner.action_space = space
+    env = from_gymnasium(inner)
+    env.reset()
+    env.action_space.seed(0)
+    for _ in range(8):
+        env.step(env.action_space.sample())
+        assert inner.last_action in space
+
+
 def test_the_random_stream_is_gymnasium_s():
     inner = Drifting()
     env = from_gymnasium(gymnasium.wrappers.TimeLimit(inner, 3))
     env.reset(seed=4)
     assert env.rng is inner.np_random
-    assert env._rng_seed == 4
+    assert env.rng_seed == 4
     generator = np.random.default_rng(1)
     env.reset(seed=generator)
     assert inner.np_random is generator
+    assert env.rng_seed is None
     env.rng = np.random.default_rng(2)
     assert inner.np_random.random() == np.random.default_rng(2).random()
     with pytest.raises(ValueError, match=r"reset\(seed=...\): expected an integer of at least 0, got -1"):
@@ -291,12 +355,30 @@ def test_attributes_are_found_in_every_layer():
     assert wrapped.has_attr("_max_episode_steps") is False  # private names stay private
     wrapped.set_attr("end", 0.7)
     assert inner.end == 0.7
-    env.set_attr("metadata", {"x": 1})
+    for name in ("metadata", "observation_space"):  # sekai's Env has these itself
+        before = getattr(inner, name)
+        env.set_attr(name, "other")
+        assert (env.get_attr(name), getattr(inner, name)) == ("other", before)
     with pytest.raises(AttributeError, match="nothing"):
         wrapped.set_attr("nothing", 1)
     assert not hasattr(inner, "nothing")
     with pytest.raises(AttributeError, match="nothing"):
         env.get_attr("nothing")
+
+
+def test_what_is_assigned_reaches_the_layer_that_has_it():
+    inner = Drifting()
+    inner._end = 1
+    env = from_gymnasium(gymnasium.wrappers.RecordEpisodeStatistics(inner))
+    env.end = 0.9
+    assert (inner.end, env.end) == (0.9, 0.9)
+    env.episode_count = 7
+    assert env.gymnasium_env.episode_count == env.episode_count == 7
+    env.set_attr("end", 0.8)
+    assert (inner.end, env.end) == (0.8, 0.8)
+    env.own, env._end, env.spec = 1, 2, 3  # which no layer has; which is private; which is of sekai's Env
+    assert (env.own, env._end, env.spec) == (1, 2, 3)
+    assert inner._end == 1 and inner.spec is None and not hasattr(inner, "own")
 
 
 def test_options_and_close_reach_the_gymnasium_env():

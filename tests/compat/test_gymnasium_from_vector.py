@@ -207,6 +207,31 @@ def test_gymnasium_s_statistics_come_through():
     assert ended > 5
 
 
+class Tells(Drifting):
+    """Has infos of its own that are called as gymnasium's statistics are."""
+
+    def reset(self, **kwargs):
+        return super().reset(**kwargs)[0], {"episode": self.resets}
+
+    def step(self, action):
+        *result, info = super().step(action)
+        return *result, (info | {"episode": self.resets} if self.tells else info)
+
+
+@each_mode
+@pytest.mark.parametrize("tells", [True, False])
+def test_infos_called_as_the_statistics_are_stay_where_they_are(mode, tells):
+    class Each(Tells):
+        pass
+
+    Each.tells = tells
+    ours = SyncVecEnv([lambda: from_gymnasium(Each())] * 3)
+    theirs = from_gymnasium_vector(SyncVectorEnv([Each] * 3, autoreset_mode=mode))
+    assert_same(ours.reset(seed=1), theirs.reset(seed=1))
+    for k in range(12):
+        assert_same(ours.step(Z(ours)), theirs.step(Z(ours)), f"step {k}")
+
+
 class Bare(gymnasium.vector.VectorEnv):
     """A vector environment of its own kind, whose infos have few masks and whose arrays are live."""
 
@@ -280,6 +305,35 @@ def test_sub_env_attributes():
     for call in (lambda: vec.set_attr("nothing", 1), lambda: vec.get_attr("nothing"), lambda: vec.call("nothing")):
         with pytest.raises(AttributeError, match="sub-env 0: .* has no attribute 'nothing'"):
             call()
+
+
+@pytest.mark.parametrize("mode", ["native", "sync"])
+def test_attributes_there_and_back(mode):
+    plain, other = (sekai.make_vec("MarketMaking-v0", 3, vectorization_mode=mode) for _ in range(2))
+    vec = from_gymnasium_vector(to_gymnasium_vector(other))
+    assert vec.get_attr("params") == vec.call("params") == other.get_attr("params")
+    for values in (0.5, [0.5, 0.6, 0.7]):
+        plain.set_attr("volatility", values)
+        vec.set_attr("volatility", values)
+        assert_same(plain.get_attr("volatility"), other.get_attr("volatility"))
+    with pytest.raises(AttributeError, match="nothing"):
+        vec.get_attr("nothing")
+
+
+def test_one_value_for_all_stays_one():
+    other = sekai.make_vec("MarketMaking-v0", 2)
+    other.label = "none"
+    vec = from_gymnasium_vector(to_gymnasium_vector(other))
+    vec.set_attr("label", "some")
+    assert other.label == "some"
+
+
+def test_a_tuple_is_one_value_for_all():
+    """As in sekai; to gymnasium it is one value each."""
+    other = SyncVecEnv([lambda: from_gymnasium(Drifting())] * 2)
+    vec = from_gymnasium_vector(to_gymnasium_vector(other))
+    vec.set_attr("end", (1, 2))
+    assert other.get_attr("end") == vec.get_attr("end") == [(1, 2), (1, 2)]
 
 
 def test_inputs_are_checked_before_anything_is_reset():

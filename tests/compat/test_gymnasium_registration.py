@@ -65,7 +65,7 @@ def test_gymnasium_makes_many_of_a_market(market, mode):
     id = register_with_gymnasium(market)
     envs = gymnasium.make_vec(id, num_envs=3, vectorization_mode=mode, max_episode_steps=4)
     assert type(envs) is GymnasiumVectorEnv
-    assert isinstance(envs.sekai_vec, sekai.NativeVecEnv)
+    assert isinstance(envs.vec, sekai.NativeVecEnv)
     assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     assert envs.spec.id == id
     ours = sekai.make_vec(market, 3, max_episode_steps=4)
@@ -108,7 +108,7 @@ def test_gymnasium_s_worker_processes_run_a_market():
 def test_the_spec_of_an_adapter_builds_it_anew():
     spec = to_gymnasium_vector(sekai.make_vec("MarketMaking-v0", 2, volatility=3.0)).spec
     again = gymnasium.make_vec(spec, num_envs=3)
-    assert again.sekai_vec.volatility == 3.0
+    assert again.vec.volatility == 3.0
     assert again.num_envs == 3
 
 
@@ -152,7 +152,7 @@ def test_arguments_are_passed_on():
     assert (env.unwrapped.goal, env.unwrapped.start) == (2, 0.5)
     assert env.reset(options={"start": 1.0})[1] == {"start": 1.0}
     envs = gymnasium.make_vec(id, num_envs=3, goal=2, start=1.0)
-    assert (envs.sekai_vec.goal, envs.sekai_vec.num_envs) == (2, 3)
+    assert (envs.vec.goal, envs.vec.num_envs) == (2, 3)
     assert envs.reset()[0].tolist() == [[1.0]] * 3
 
 
@@ -178,7 +178,7 @@ def test_a_namespace_is_kept():
     assert register_with_gymnasium("lab/Walk-v1") == "lab/Walk-v1"
     assert gymnasium.make("lab/Walk-v1").unwrapped.goal == 3
     envs = gymnasium.make_vec("lab/Walk-v1", num_envs=2)
-    assert isinstance(envs.sekai_vec, sekai.SyncVecEnv)  # there is no native one
+    assert isinstance(envs.vec, sekai.SyncVecEnv)  # there is no native one
 
 
 def test_what_is_not_there():

@@ -118,17 +118,90 @@ def test_a_self_resetting_sub_env_is_taken_as_it_is():
 
 
 @pytest.mark.parametrize("backend", ["native", "sync"])
-def test_what_sekai_s_statistics_add_stays_at_the_top(backend):
+def test_what_sekai_s_statistics_add_is_in_gymnasium_s_layout(backend):
     scripts = [T(1), T(2)]
     vec = VecRecordEpisodeStatistics(NativeToy(scripts) if backend == "native" else SyncVecEnv(fns(*scripts)))
     envs = to_gymnasium_vector(vec)
+    theirs = gym_vector_wrappers.RecordEpisodeStatistics(to_gymnasium_vector(SyncVecEnv(fns(*scripts))))
+    envs.reset()
+    theirs.reset()
+    for ended in ([True, False], [True, True]):
+        infos, expected = (each.step(np.zeros(2, int))[-1] for each in (envs, theirs))
+        assert infos["_episode"].tolist() == expected["_episode"].tolist() == ended
+        for key in "rlt":
+            assert infos["episode"][key].dtype == expected["episode"][key].dtype
+            assert infos["episode"][f"_{key}"].tolist() == ended
+            assert (infos["episode"][key][ended] >= 0).all() and not infos["episode"][key][np.logical_not(ended)].any()
+        for key in "rl":
+            assert infos["episode"][key].tolist() == expected["episode"][key].tolist()
+        assert "episode" not in infos["final_info"]
+
+
+def test_both_backends_lay_statistics_out_alike():
+    def laid_out(vec):
+        envs = to_gymnasium_vector(VecRecordEpisodeStatistics(vec))
+        envs.reset()
+        for _ in range(4):
+            infos = envs.step(np.zeros(3, int))[-1]
+            if "episode" in infos:
+                infos["episode"]["t"][:] = 0.0
+            yield infos
+
+    scripts = [T(1), T(3), T(9)]
+    assert_same(list(laid_out(SyncVecEnv(fns(*scripts)))), list(laid_out(NativeToy(scripts))))
+
+
+def test_statistics_of_sub_envs_are_those_of_the_end():
+    recorded = [lambda n=n: sekai.RecordEpisodeStatistics(Toy(T(n))) for n in (1, 2)]
+    envs = to_gymnasium_vector(SyncVecEnv(recorded))
     envs.reset()
     infos = envs.step(np.zeros(2, int))[-1]
-    assert infos["_episode"].tolist() == [True, False]
-    assert (infos["episode"][0].episode_length, infos["episode"][1]) == (1, None)
-    assert "episode" not in infos["final_info"]
+    assert "episode" not in infos
+    assert infos["final_info"]["_episode"].tolist() == [True, False]
+    assert infos["final_info"]["episode"]["r"].tolist() == [1.0, 0.0]
+
+
+def test_gymnasium_s_list_of_infos_takes_the_statistics():
+    vec = VecRecordEpisodeStatistics(NativeToy([T(1), T(2)]))
+    envs = gym_vector_wrappers.DictInfoToList(to_gymnasium_vector(vec))
+    envs.reset()
+    first, second = envs.step(np.zeros(2, int))[-1]
+    assert (first["episode"]["r"], first["episode"]["l"]) == (1.0, 1)
+    assert "episode" not in second
+
+
+OWN = {"final_observation": 3, "reset_info": 4}
+
+
+@pytest.mark.parametrize("backend", ["native", "sync"])
+def test_keys_of_the_kit_in_the_info_of_a_step_are_nothing_but_infos_of_it(backend):
+    scripts = [script(*[{**OWN, "k": k} for k in range(n)], ends="trunc") for n in (3, 9)]
+    envs = to_gymnasium_vector(NativeToy(scripts) if backend == "native" else SyncVecEnv(fns(*scripts)))
+    envs.reset()
+    for k in range(2):
+        infos = envs.step(np.zeros(2, int))[-1]
+        assert "final_obs" not in infos
+        assert {key: infos[key].tolist() for key in ("k", *OWN)} == {
+            "k": [k, k],
+            "final_observation": [3, 3],
+            "reset_info": [4, 4],
+        }
+
+
+def test_an_env_that_resets_itself_may_tell_anything_of_its_reset():
+    envs = to_gymnasium_vector(SyncVecEnv(fns(script({**OWN, "k": 5}, ends="term"))))
+    envs.reset()
+    infos = envs.step(np.zeros(1, int))[-1]
+    assert (infos["final_obs"].tolist(), infos["reset_info"].tolist(), infos["k"].tolist()) == ([3], [4], [5])
+
+
+def test_columns_named_like_gymnasium_s_keys_do_not_replace_these():
+    named = {"final_info": 1.0, "final_obs": 2.0}
+    envs = to_gymnasium_vector(NativeToy([script(*[named] * n, ends="term") for n in (1, 2)]))
+    envs.reset()
     infos = envs.step(np.zeros(2, int))[-1]
-    assert [stats.episode_return for stats in infos["episode"]] == [1.0, 2.0]
+    assert infos["final_info"]["final_info"].tolist() == [1.0, 0.0]
+    assert infos["final_obs"][0].tolist() == [0.0]
 
 
 class Marks(VecWrapper):
@@ -157,7 +230,7 @@ def test_what_a_wrapper_writes_into_a_dict_is_not_lost():
 @pytest.mark.parametrize("wrapper", [lambda vec: vec, VecRecordEpisodeStatistics, VecNormalizeObservation])
 def test_no_dict_of_a_sub_env_is_built_for_a_native_market(market, wrapper, monkeypatch):
     envs = to_gymnasium_vector(wrapper(sekai.make_vec(market, 6, max_episode_steps=3)))
-    vec = envs.sekai_vec
+    vec = envs.vec
 
     def build(column, row):
         raise AssertionError("a dict was built")
@@ -367,6 +440,26 @@ def test_attributes_are_the_sub_envs():
     assert vec.get_attr("k") == [0, 0]
     with pytest.raises(AttributeError, match="nothing"):
         envs.get_attr("nothing")
+
+
+OPEN = Box(0, INF, (2,), np.int64)
+COUNTS = MaskedBox(0, INF, (), max_size=2, dtype=np.int64, fill_value=0)
+
+
+@pytest.mark.parametrize(
+    "space", [OPEN, COUNTS, Sequence(OPEN), sekai.Dict(a=sekai.Tuple((OPEN, COUNTS))), sekai.Tuple((COUNTS,))], ids=repr
+)
+def test_actions_drawn_from_the_batch_reach_the_sub_envs(space):
+    """Integers without a bound among them, of which gymnasium's own batch cannot be drawn."""
+    toys = [Toy(T(3), act=space) for _ in range(3)]
+    for envs in (to_gymnasium_vector(SyncVecEnv([lambda toy=toy: toy for toy in toys])), gymnasium_s_own(*toys)):
+        envs.action_space.seed(0)
+        envs.reset()
+        for _ in range(3):
+            actions = envs.action_space.sample()
+            assert actions in envs.action_space
+            envs.step(actions)
+            assert all(toy.last_action in space for toy in toys)
 
 
 def test_close_closes_the_vector_environment_and_going_out_of_scope_does_not():

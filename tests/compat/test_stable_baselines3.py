@@ -15,7 +15,7 @@ from vector.backends import KINDS, PROCS, assert_same, everywhere, scripted
 from without_library import error_of_import
 
 import sekai
-from sekai import Box, Dict, Discrete, MultiBinary, MultiDiscrete, SyncVecEnv, TimeLimit
+from sekai import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, SyncVecEnv, TimeLimit, Tuple
 from sekai.compat.gymnasium import to_gymnasium
 from sekai.compat.stable_baselines3 import SekaiSB3VecEnv
 
@@ -171,6 +171,88 @@ def test_terminal_observations_of_nested_spaces():
     assert info["terminal_observation"] in env.observation_space
 
 
+SHIFTED = Dict(side=Discrete(3, start=2), legs=MultiDiscrete([2, 3], dtype=np.int8, start=[5, -7]), price=BOX1)
+BOOK = MaskedBox(-1.0, 1.0, (2,), max_size=3)
+
+
+@everywhere
+@pytest.mark.parametrize(
+    "space, own, told",
+    [
+        (Discrete(3, start=2), [2, 4], [0, 2]),
+        (MultiDiscrete([2, 3], start=[5, -7]), [[5, -7], [6, -5]], [[0, 0], [1, 2]]),
+        (
+            Dict(a=Tuple((Discrete(2, start=-1), BOX1)), b=BOOK),
+            [{"a": (-1, [0.5]), "b": BOOK.pack([])}, {"a": (0, [1.5]), "b": BOOK.pack([[0.5, -0.5]])}],
+            [
+                {"a": (0, [0.5]), "b": {"slots": np.zeros((3, 2), np.float32), "mask": [0, 0, 0]}},
+                {"a": (1, [1.5]), "b": {"slots": np.float32([[0.5, -0.5], [0, 0], [0, 0]]), "mask": [1, 0, 0]}},
+            ],
+        ),
+    ],
+    ids=["discrete", "multi-discrete", "nested"],
+)
+def test_observations_are_counted_from_0_and_slots_are_called_so(backend, space, own, told):
+    first, last = own
+    with scripted(backend, [(last, 1.0, True, False, {})], obs=space, r0=first) as vec:
+        env = SekaiSB3VecEnv(vec)
+        begun = env.reset()
+        assert_same(batch_of_one(env.observation_space, told[0]), begun)
+        observations, *_, infos = env.step(zeros(env))
+        assert_same(begun, observations)
+        final = infos[0]["terminal_observation"]
+        assert final in env.observation_space
+        assert_same(batch_of_one(env.observation_space, told[1]), batch_of_one(env.observation_space, final))
+
+
+def batch_of_one(space, element):
+    if isinstance(space, gym_spaces.Dict):
+        return {key: batch_of_one(space[key], part) for key, part in element.items()}
+    if isinstance(space, gym_spaces.Tuple):
+        return tuple(batch_of_one(part, item) for part, item in zip(space, element, strict=True))
+    return np.array([element], space.dtype)
+
+
+@pytest.mark.parametrize("space", [Discrete(3, start=1), MultiDiscrete([2, 3], start=[5, -7])], ids=repr)
+@everywhere
+def test_actions_are_counted_from_0(backend, space):
+    class Seeing(sekai.VecActionWrapper):
+        def action(self, actions):
+            self.seen = actions
+            return actions
+
+    with scripted(backend, T(9), T(9), act=space) as inner:
+        vec = Seeing(inner)
+        env = SekaiSB3VecEnv(vec)
+        env.reset()
+        env.step(zeros(env))
+        assert_same(np.array([space.start] * 2), vec.seen)
+        env.action_space.seed(0)
+        drawn = set()
+        for _ in range(30):
+            env.step(np.array([env.action_space.sample() for _ in range(2)]))
+            drawn |= {tuple(np.ravel(action).tolist()) for action in vec.seen}
+            assert vec.seen in vec.batch_action_space
+        assert len(drawn) == np.prod(getattr(space, "nvec", 3))
+
+
+def test_a_batch_that_is_told_alike_is_not_copied():
+    vec = Keeping(scripted("native", T(3), act=Box(-1.0, 1.0, (2,))))
+    env = SekaiSB3VecEnv(vec)
+    env.reset()
+    actions = np.zeros((1, 2), np.float32)
+    observations = env.step(actions)[0]
+    assert vec.actions is actions and vec.result.observations is observations
+
+
+class Keeping(sekai.VecWrapper):
+    """Keeps the last actions and what they led to."""
+
+    def step(self, actions):
+        self.actions, self.result = actions, super().step(actions)
+        return self.result
+
+
 # -- seeds and options -------------------------------------------------------------------------------------
 
 
@@ -225,6 +307,13 @@ def test_attributes_of_some_sub_envs(backend):
         assert env.get_attr("k", indices=[2, 0]) == [0, 0]
         with pytest.raises(IndexError, match=r"expected sub-envs below 3 \(num_envs\), got \[3\]"):
             env.get_attr("k", [3])
+        for wrong, message in (
+            (1.0, "indices: expected an integer, integers or None, got 1.0"),
+            ([0, 1.0], "indices: expected integers, got float"),
+            ([True, False], "indices: expected integers, got the bool True"),
+        ):
+            with pytest.raises(TypeError, match=message):
+                env.set_attr("k", 5, wrong)
 
 
 @everywhere
@@ -349,8 +438,9 @@ def test_episode_statistics_of_the_kit_are_those_that_sb3_logs():
 
 @pytest.mark.parametrize(
     "action",
-    [Discrete(3), Box(-1.0, 1.0, (2,)), MultiDiscrete([2, 3]), MultiBinary(2)],
-    ids=lambda space: type(space).__name__,
+    [Discrete(3), Discrete(3, start=1), Box(-1.0, 1.0, (2,)), MultiDiscrete([2, 3]), MultiBinary(2)]
+    + [MultiDiscrete([2, 3], start=[5, -7])],
+    ids=repr,
 )
 @pytest.mark.parametrize("backend", ["sync", "native"])
 def test_actions_of_every_kind_come_through(backend, action):
@@ -394,6 +484,16 @@ def test_policies_train_on_dicts_of_observations():
     rows = [(sample, 1.0, k == 4, False, {}) for k, sample in enumerate(samples)]
     env = SekaiSB3VecEnv(scripted("native", rows, rows, obs=space, r0=samples[0]))
     A2C("MultiInputPolicy", env, n_steps=8, device="cpu").learn(64)
+
+
+@pytest.mark.parametrize("obs", [Discrete(3, start=2), MultiDiscrete([2, 3], start=[1, -1]), SHIFTED, BOOK], ids=repr)
+def test_policies_train_on_spaces_that_are_told_otherwise(obs):
+    obs.seed(0)
+    rows = [(obs.sample(), 1.0, k == 4, False, {}) for k in range(5)]
+    vec = scripted("native", rows, rows, obs=obs, act=Discrete(2, start=-1), r0=obs.sample())
+    policy = "MultiInputPolicy" if obs in (SHIFTED, BOOK) else "MlpPolicy"
+    PPO(policy, SekaiSB3VecEnv(vec), n_steps=8, batch_size=16, n_epochs=1, device="cpu").learn(32)
+    DQN(policy, SekaiSB3VecEnv(vec), learning_starts=1, buffer_size=36, batch_size=4, device="cpu").learn(36)
 
 
 class Masked(Toy):

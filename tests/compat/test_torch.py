@@ -71,6 +71,9 @@ def test_tensors_of_policies_become_arrays():
     half = torch.tensor([[0.5, -2.0]], requires_grad=True)
     assert_same(np.float32([[0.5, -2.0]]), to_arrays(half * 1.0))
     assert_same(np.float32([[0.5, -2.0]]), to_arrays(half.bfloat16()))
+    turned = torch.tensor([1.0 + 2.0j, 3.0 - 4.0j]).conj()
+    assert_same(np.array([1.0 - 2.0j, 3.0 + 4.0j], np.complex64), to_arrays(turned))
+    assert_same(np.float32([-2.0, 4.0]), to_arrays(turned.imag))
     assert_same(({"a": np.array([1])}, [2]), to_arrays(({"a": torch.tensor([1])}, [2])))
 
 

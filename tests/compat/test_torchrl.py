@@ -57,7 +57,7 @@ def test_torchrl_s_own_check_passes_for_nested_observations_and_actions_of_every
     check_env_specs(SekaiTorchRLEnv(vec), seed=0)
 
 
-@pytest.mark.parametrize("name", sorted(FIXED.keys() - {"box-uint64"}))  # which torch does not compare
+@pytest.mark.parametrize("name", sorted(FIXED.keys() - {"box-uint64"}))  # which is refused
 def test_the_spec_of_a_space_holds_its_batches(name):
     space = FIXED[name]
     space.seed(0)
@@ -88,6 +88,55 @@ def test_a_spec_says_where_bounds_are():
     spec = to_spec(Box(np.float32([0.0, -INF]), np.float32([INF, 1.0])), 2)
     inside, outside = torch.tensor([[1e9, -1e9]] * 2), torch.tensor([[1.0, 2.0]] * 2)
     assert spec.is_in(inside) and not spec.is_in(outside)
+
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    "low, high, mean, sd",
+    [
+        ([0.0, -INF], [INF, 1.0], [1.0, 0.0], [1.0, 1.0]),
+        ([-INF, -1.0, 2.0], [INF, 1.0, INF], [0.0, 0.0, 3.0], [1.0, 3**-0.5, 1.0]),
+    ],
+)
+def test_numbers_without_both_bounds_are_drawn_as_a_box_draws_them(dtype, low, high, mean, sd):
+    space = Box(np.array(low, dtype), np.array(high, dtype), dtype=dtype)
+    spec = to_spec(space, 4)
+    torch.manual_seed(0)
+    for each in (spec, spec.clone(), spec.to("cpu"), spec.expand(2, *spec.shape), spec[0]):
+        drawn = each.rand((2000,))
+        assert drawn.shape == (2000, *each.shape) and each.is_in(drawn)
+        drawn = drawn.reshape(-1, len(low)).numpy()
+        assert drawn.dtype == dtype and all(row in space for row in drawn[:99])
+        drawn = drawn.astype(np.float64)
+        np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.1)
+        np.testing.assert_allclose(drawn.std(axis=0), sd, atol=0.1)
+    assert spec.rand().shape == spec.shape
+    moved = spec.to(torch.float64)
+    assert moved.dtype == torch.float64 and torch.isfinite(moved.rand((99,))).all()
+
+
+def test_numbers_between_bounds_far_apart_are_drawn():
+    drawn = to_spec(Box(-LARGEST, LARGEST, (2,)), 3).rand((2000,))
+    assert torch.isfinite(drawn).all()
+    assert 0.4 < float((drawn.abs() < LARGEST / 2).double().mean()) < 0.6
+
+
+@pytest.mark.parametrize("action", [Box(0.0, INF, (2,)), Box(-INF, 0.0, ())], ids=repr)
+def test_random_actions_are_elements_of_the_space(action):
+    env = TransformedEnv(SekaiTorchRLEnv(scripted("native", T(5), T(3), act=action)), RewardSum())
+    check_env_specs(env, seed=0)
+    rollout = env.rollout(9, break_when_any_done=False)
+    assert all(drawn in action for drawn in rollout["action"].flatten(0, 1).numpy())
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
+def test_dtypes_that_torch_does_not_compare_are_refused(dtype):
+    for space in (Box(0, 9, (2,), dtype), MultiDiscrete([2, 3], dtype), MaskedBox(0, 9, (), max_size=2, dtype=dtype)):
+        with pytest.raises(TypeError, match=f"expected a dtype whose numbers PyTorch compares, got {dtype.__name__}"):
+            SekaiTorchRLEnv(scripted("native", T(3), act=Dict(a=space)))
 
 
 # -- episodes ----------------------------------------------------------------------------------------------

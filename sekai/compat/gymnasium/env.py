@@ -9,6 +9,7 @@ import numpy as np
 
 from sekai.batching import layout
 from sekai.batching.infos import snapshot_info
+from sekai.compat.gymnasium.infos import gymnasium_statistics
 from sekai.compat.gymnasium.spaces import to_gymnasium_space
 from sekai.compat.gymnasium.specs import gymnasium_spec
 from sekai.env import Env
@@ -16,6 +17,9 @@ from sekai.env import Env
 
 class GymnasiumEnv(gymnasium.Env[Any, Any]):
     """A sekai ``Env`` as a ``gymnasium.Env``; see ``to_gymnasium``.
+
+    An attribute that the env has and gymnasium's ``Env`` has not is the env's own, to be read and to be assigned. One
+    whose name begins with an underscore is the adapter's.
 
     Args:
         env: The env, wrappers included.
@@ -33,21 +37,22 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
     def __init__(self, env: Env[Any, Any]) -> None:
         if not isinstance(env, Env):
             raise TypeError(f"to_gymnasium: expected a sekai.Env (for a VecEnv: to_gymnasium_vector), got {env!r}")
-        self.sekai_env = env
         self.observation_space = to_gymnasium_space(env.observation_space)
         self.action_space = to_gymnasium_space(env.action_space)
         self.metadata = {**env.metadata, "render_modes": []}
         self.spec = None if env.spec is None else gymnasium_spec(env.spec, env.spec.kwargs)
+        self.sekai_env = env  # last: from now on, what the env has is assigned to it
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Step the env.
 
         Returns:
-            Observation, reward, terminated, truncated, info: copies, the observation in the dtypes of its space.
+            Observation, reward, terminated, truncated, info: copies, the observation in the dtypes of its space, the
+            ``EpisodeStats`` of ``RecordEpisodeStatistics`` as gymnasium's "r", "l" and "t".
         """
         step = self.sekai_env.step(action)
         observation = layout.copy_row(self.sekai_env.observation_space, step.observation)
-        info = snapshot_info(step.info)
+        info = snapshot_info(gymnasium_statistics(step.info))
         return observation, float(step.reward), bool(step.terminated), bool(step.truncated), info
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -74,24 +79,12 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
     @property
     def np_random_seed(self) -> int:
         """The seed of the last seeded reset; -1 before it, or if the generator was set."""
-        seed = self.sekai_env._rng_seed
+        seed = self.sekai_env.rng_seed
         return -1 if seed is None else seed
 
     @property
     def _np_random(self) -> np.random.Generator:  # type: ignore[override]
         return self.sekai_env.rng  # gymnasium's check_env compares what is here
-
-    def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
-        """Change an attribute: of the env, where it is one of its own.
-
-        Returns:
-            Whether the attribute was there, or was made because of ``force``.
-        """
-        adapters = name in self.__dict__ or hasattr(type(self), name)
-        if adapters or not self.sekai_env.has_attr(name):
-            return super().set_wrapper_attr(name, value, force=force)
-        self.sekai_env.set_attr(name, value)
-        return True
 
     def __getattr__(self, name: str) -> Any:
         # Protocols (pickle, copy) look for private names, `sekai_env` itself being missing meanwhile.
@@ -99,13 +92,20 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.sekai_env.get_attr(name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = name.startswith("_") or name in self.__dict__ or hasattr(type(self), name)
+        if own or "sekai_env" not in self.__dict__ or not self.sekai_env.has_attr(name):
+            super().__setattr__(name, value)
+        else:
+            self.sekai_env.set_attr(name, value)
+
 
 def to_gymnasium(env: Env[Any, Any]) -> GymnasiumEnv:
     """A sekai ``Env`` as a real ``gymnasium.Env``.
 
     The numbers are the env's own: ``reset(seed=s)`` begins the same episode in both. Attributes and methods that
-    gymnasium's ``Env`` lacks are those of the env (``get_wrapper_attr`` finds them too), and ``np_random`` is its
-    ``rng``.
+    gymnasium's ``Env`` lacks are those of the env (``get_wrapper_attr`` and ``set_wrapper_attr`` find them too), and
+    ``np_random`` is its ``rng``.
 
     Args:
         env: The env, wrappers included.

@@ -1,4 +1,7 @@
-"""Gymnasium spaces for what gymnasium's own cannot say: slots that are empty, and a limit on the length."""
+"""Gymnasium spaces for what gymnasium's own cannot say.
+
+That is: slots that are empty, a limit on the length of a sequence, and integers without a bound.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import copy
 from typing import Any
 
 from gymnasium import spaces
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_space, iterate
 
 from sekai.spaces import MaskedBox, Sequence, Space
+from sekai.spaces.bounds import Bounds
 
 
 class _DrawnBySekai:
@@ -92,3 +96,28 @@ class LimitedSequence(_DrawnBySekai, spaces.Sequence):
         self.sekai_space = copy.deepcopy(space)
         self.sekai_space.seed()  # else it would draw what `space` does
         super().__init__(feature_space, stack=space.stack)
+
+
+class OpenBox(spaces.Box):
+    """A ``Box`` of integers some of which have no bound, where gymnasium's own would see the limit of the dtype.
+
+    Args:
+        bounds: The bounds of the sekai space.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__(bounds.low.copy(), bounds.high.copy(), bounds.shape, bounds.dtype)
+        self.bounded_below, self.bounded_above = bounds.bounded_below.copy(), bounds.bounded_above.copy()
+
+
+def _batch_open_box(space: OpenBox, n: int = 1) -> OpenBox:
+    """What gymnasium's vector environments make of it; they would bound it by the limits of its dtype otherwise."""
+    sides = space.low, space.high, space.bounded_below, space.bounded_above
+    return OpenBox(Bounds(space.shape, space.dtype, *sides).expand((n,)))
+
+
+batch_space.register(OpenBox, _batch_open_box)
+
+# A batch of a Tuple is split into rows where gymnasium knows the class of each part itself, not of a base of it alone.
+iterate.register(MaskedBoxDict, iterate.dispatch(spaces.Dict))
+iterate.register(OpenBox, iterate.dispatch(spaces.Box))

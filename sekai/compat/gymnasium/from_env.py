@@ -17,6 +17,9 @@ from sekai.types import OptionsType, SeedType
 class EnvFromGymnasium(Env[Any, Any]):
     """A ``gymnasium.Env`` as a sekai ``Env``; see ``from_gymnasium``.
 
+    An attribute that a layer of the gymnasium env has and sekai's ``Env`` has not is that layer's, to be read and to be
+    assigned. One whose name begins with an underscore is the adapter's.
+
     Args:
         env: The gymnasium env, wrappers included.
 
@@ -31,10 +34,10 @@ class EnvFromGymnasium(Env[Any, Any]):
         if not isinstance(env, gymnasium.Env):
             expected = "expected a gymnasium.Env (for a VectorEnv: from_gymnasium_vector)"
             raise TypeError(f"from_gymnasium: {expected}, got {env!r}")
-        self.gymnasium_env = env
         self.observation_space = from_gymnasium_space(env.observation_space)
         self.action_space = from_gymnasium_space(env.action_space)
         self.metadata = env.metadata
+        self.gymnasium_env = env  # last: from now on, what the gymnasium env has is assigned to it
 
     def step(self, action: Any) -> StepResult[Any]:
         """Step the gymnasium env."""
@@ -65,7 +68,8 @@ class EnvFromGymnasium(Env[Any, Any]):
 
     @property
     def _rng_seed(self) -> int | None:  # type: ignore[override]
-        return self.gymnasium_env.unwrapped.np_random_seed
+        seed = self.gymnasium_env.unwrapped.np_random_seed
+        return None if seed == -1 else seed  # which stands for a generator that was given
 
     def _set_rng(self, seed: SeedType) -> int | None:
         if isinstance(seed, np.random.Generator):
@@ -75,13 +79,13 @@ class EnvFromGymnasium(Env[Any, Any]):
         return self._rng_seed
 
     def set_attr(self, name: str, value: Any) -> None:
-        """Change an attribute, in the outermost layer of the gymnasium env that has it.
+        """Change an attribute, of the outermost layer of the gymnasium env that has it where sekai's ``Env`` has not.
 
         Raises:
             AttributeError: No layer has it.
         """
-        if self.gymnasium_env.has_wrapper_attr(name):
-            self.gymnasium_env.set_wrapper_attr(name, value)
+        if self.has_attr(name):
+            setattr(self, name, value)
         else:
             super().set_attr(name, value)
 
@@ -90,6 +94,13 @@ class EnvFromGymnasium(Env[Any, Any]):
         if name == "gymnasium_env" or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.gymnasium_env.get_wrapper_attr(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = name.startswith("_") or name in self.__dict__ or hasattr(type(self), name)
+        if own or "gymnasium_env" not in self.__dict__ or not self.gymnasium_env.has_wrapper_attr(name):
+            super().__setattr__(name, value)
+        else:
+            self.gymnasium_env.set_wrapper_attr(name, value)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{self.gymnasium_env}>"

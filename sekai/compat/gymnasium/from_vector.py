@@ -168,38 +168,39 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call a method (or read an attribute) on each sub-environment (see ``VecEnv.call``)."""
         self._require_open("call()")
-        base = self._with_sub_envs(method)
-        if base is not None:
+        base = self._base(method)
+        if hasattr(base, "call"):
             return list(base.call(method, *args, **kwargs))
-        return read_shared_object(self.gymnasium_vec.unwrapped, method, self.num_envs, args, kwargs, call=True)
+        return read_shared_object(base, method, self.num_envs, args, kwargs, call=True)
 
     def get_attr(self, name: str) -> list[Any]:
         """Get an attribute from each sub-environment (see ``VecEnv.get_attr``)."""
         self._require_open("get_attr()")
-        base = self._with_sub_envs(name)
-        if base is not None:
-            return list(base.get_attr(name))
-        return read_shared_object(self.gymnasium_vec.unwrapped, name, self.num_envs)
+        base = self._base(name)
+        return list(base.get_attr(name)) if hasattr(base, "get_attr") else read_shared_object(base, name, self.num_envs)
 
     def set_attr(self, name: str, values: list[Any] | Any) -> None:
         """Set an attribute on each sub-environment (see ``VecEnv.set_attr``)."""
         self._require_open("set_attr()")
         spread = inputs.spread_values(name, values, self.num_envs)
-        base = self._with_sub_envs(name)
-        if base is not None:
-            base.set_attr(name, spread)
+        base = self._base(name)
+        if hasattr(base, "set_attr"):
+            base.set_attr(name, spread if isinstance(values, tuple) else values)  # to gymnasium one value each as well
         else:
-            write_shared_object(self.gymnasium_vec.unwrapped, name, values, spread)
+            write_shared_object(base, name, values, spread)
 
-    def _with_sub_envs(self, name: str) -> SyncVectorEnv[Any, Any] | AsyncVectorEnv[Any, Any] | None:
-        """The vector environment that holds sub-envs, once each is known to have the attribute; None for any other."""
+    def _base(self, name: str) -> Any:
+        """The innermost vector environment; of one that holds sub-envs, each is known to have the attribute.
+
+        What has no ``call``, ``get_attr`` and ``set_attr`` of its own, as gymnasium asks of nobody, stands for all its
+        sub-envs.
+        """
         base = self.gymnasium_vec.unwrapped
-        if not isinstance(base, (SyncVectorEnv, AsyncVectorEnv)):
-            return None
-        # Asked first: an AttributeError in a worker would close an AsyncVectorEnv.
-        for row, found in enumerate(base.call("has_wrapper_attr", name)):
-            if not found:
-                raise AttributeError(f"sub-env {row}: {base!r} has no attribute {name!r}")
+        if isinstance(base, (SyncVectorEnv, AsyncVectorEnv)):
+            # Asked first: an AttributeError in a worker would close an AsyncVectorEnv.
+            for row, found in enumerate(base.call("has_wrapper_attr", name)):
+                if not found:
+                    raise AttributeError(f"sub-env {row}: {base!r} has no attribute {name!r}")
         return base
 
     # -- the parts of a step -------------------------------------------------------------------------------
@@ -245,8 +246,8 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
                 )
             finals.append(layout.copy_row(self.observation_space, info.pop(FINAL_OBS), row))
             final = dict(info.pop(FINAL_INFO, {}))
-            if EPISODE in info:  # what RecordEpisodeStatistics has written beside the reset's info is the end's
-                final[EPISODE] = info.pop(EPISODE)
+            if EPISODE not in final and _is_statistics(info.get(EPISODE)):
+                final[EPISODE] = info.pop(EPISODE)  # RecordEpisodeStatistics writes it beside the reset's info
             final_infos.append(final)
             reset_infos.append(info)
         batch = layout.concatenate(self.observation_space, finals)
@@ -279,6 +280,11 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.gymnasium_vec!r}>"
+
+
+def _is_statistics(value: Any) -> bool:
+    """Whether it is what gymnasium's ``RecordEpisodeStatistics`` tells of an episode, and no info of the env's own."""
+    return isinstance(value, dict) and {"r", "l", "t"} <= value.keys()
 
 
 def _check_mode(envs: gymnasium.vector.VectorEnv[Any, Any, Any], given: AutoresetMode | str | None) -> AutoresetMode:

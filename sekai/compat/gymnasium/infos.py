@@ -3,7 +3,8 @@
 In gymnasium's layout every key has an array with a row per sub-env and beside it, under the key with an underscore in
 front, a mask of the sub-envs that have it; where they have not, the array holds zeros (None in an array of objects).
 Of a sub-env that same-step autoreset has reset, the keys at the top are those of its reset, "final_info" holds the
-step's, in the same layout, and "final_obs" the terminal observation.
+step's, in the same layout, and "final_obs" the terminal observation. The statistics of its episode are "r" (return),
+"l" (length) and "t" (seconds) below "episode".
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ from sekai.batching import layout
 from sekai.batching.buffers import SMALL, Buffers
 from sekai.batching.episodes import resets_itself
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import FINAL_INFO, FINAL_OBSERVATION, RESET_INFO, column_item, snapshot_value
+from sekai.batching.infos import EPISODE, FINAL_INFO, FINAL_OBSERVATION, RESET_INFO, column_item, snapshot_value
 from sekai.spaces import Space
+from sekai.tracking import EpisodeStats
 from sekai.types import InfoDict
 
 FINAL_OBS = "final_obs"
+
+#: Gymnasium's keys below "episode", and what of an ``EpisodeStats`` stands there.
+_STATISTICS = {"r": "episode_return", "l": "episode_length", "t": "elapsed_time"}
 
 
 # -- to gymnasium ------------------------------------------------------------------------------------------
@@ -33,17 +38,35 @@ def holds_columns(infos: list[InfoDict]) -> bool:
     return isinstance(infos, InfoList) and infos.is_untouched and infos.absent is None
 
 
-def gymnasium_info(info: InfoDict) -> dict[str, Any]:
-    """One sub-env's info under gymnasium's names.
+def gymnasium_statistics(info: InfoDict) -> InfoDict:
+    """The info with the kit's statistics of an episode, its own and those below "final_info", as gymnasium has them."""
+    translated = _statistics(info)
+    final = info.get(FINAL_INFO)
+    if isinstance(final, dict) and (below := _statistics(final)):
+        translated[FINAL_INFO] = {**final, **below}
+    return {**info, **translated} if translated else info
 
-    What a wrapper has added to the info of an episode's end, as ``VecRecordEpisodeStatistics`` does, stays at the top.
+
+def _statistics(info: InfoDict) -> dict[str, Any]:
+    stats = info.get(EPISODE)
+    if not isinstance(stats, EpisodeStats):
+        return {}
+    return {EPISODE: {key: getattr(stats, name) for key, name in _STATISTICS.items()}}
+
+
+def gymnasium_info(info: InfoDict) -> dict[str, Any]:
+    """The info of a sub-env whose episode has ended, under gymnasium's names.
+
+    What a wrapper has added to it, as ``VecRecordEpisodeStatistics`` does, stays at the top.
     """
     if not resets_itself(info):
         return info
-    final = info.get(FINAL_INFO, {})
-    ruled = (FINAL_OBSERVATION, FINAL_INFO, RESET_INFO)
+    info = gymnasium_statistics(info)
+    told = {key: info[key] for key in (FINAL_INFO, RESET_INFO) if isinstance(info.get(key), Mapping)}
+    final = told.get(FINAL_INFO, {})
+    ruled = (FINAL_OBSERVATION, *told)
     added = {key: value for key, value in info.items() if key not in final and key not in ruled}
-    return {FINAL_OBS: info[FINAL_OBSERVATION], FINAL_INFO: final, **info.get(RESET_INFO, {}), **added}
+    return {FINAL_OBS: info[FINAL_OBSERVATION], FINAL_INFO: final, **told.get(RESET_INFO, {}), **added}
 
 
 class ColumnsToInfos:
@@ -76,7 +99,7 @@ class ColumnsToInfos:
         for key, values in infos.extras.items():
             if values:
                 at = np.fromiter(values, np.intp, len(values))
-                arrays |= _with_masks({key: self._objects(at, values.values())}, self._mask(at))
+                arrays |= _with_masks({key: self._added(at, list(values.values()))}, self._mask(at))
         return arrays
 
     def _ended(self, infos: InfoList, rows: NDArray[np.intp]) -> dict[str, Any]:
@@ -85,7 +108,8 @@ class ColumnsToInfos:
         steps, resets = infos.final(FINAL_INFO), infos.final(RESET_INFO)
         finals = layout.iterate(self._space, infos.final(FINAL_OBSERVATION), rows.size)
         final_info = _with_masks({key: self._spread(values, rows) for key, values in steps.items()}, ended)
-        arrays = _with_masks({FINAL_OBS: self._objects(rows, finals), FINAL_INFO: final_info}, ended)
+        ends = _with_masks({FINAL_OBS: self._objects(rows, finals), FINAL_INFO: final_info}, ended)
+        arrays: dict[str, Any] = {}
         for key, column in infos.columns.items():
             if key in resets:
                 merged = self._copy(column, np.result_type(column, resets[key]))
@@ -96,7 +120,7 @@ class ColumnsToInfos:
                 rest[rows] = None if column.dtype == object else np.zeros((), column.dtype)
                 arrays |= _with_masks({key: rest}, ~ended)
         new = {key: self._spread(values, rows) for key, values in resets.items() if key not in infos.columns}
-        return arrays | _with_masks(new, ended)
+        return arrays | _with_masks(new, ended) | ends  # these win over columns of the same name
 
     def _mask(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         mask = np.zeros(self._num_envs, dtype=np.bool_)
@@ -108,6 +132,16 @@ class ColumnsToInfos:
         column = np.full(self._num_envs, None)
         column[rows] = np.fromiter(values, object, rows.size)
         return column
+
+    def _added(self, rows: NDArray[np.intp], values: list[Any]) -> Any:
+        """What a wrapper has added to some rows: an array of objects, or the columns of episode statistics."""
+        if not all(isinstance(value, EpisodeStats) for value in values):
+            return self._objects(rows, values)
+        columns = {
+            key: self._spread(np.array([getattr(stats, name) for stats in values]), rows)
+            for key, name in _STATISTICS.items()
+        }
+        return _with_masks(columns, self._mask(rows))
 
     def _spread(self, values: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
         """A column that holds values at their rows, zeros (None among objects) elsewhere."""

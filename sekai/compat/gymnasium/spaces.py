@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from sekai.compat.gymnasium.exact_spaces import LimitedSequence, MaskedBoxDict
+from sekai.compat.gymnasium.exact_spaces import LimitedSequence, MaskedBoxDict, OpenBox
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Sequence, Space, Tuple
 from sekai.spaces.bounds import Bounds, check_dtype
 
@@ -110,14 +110,17 @@ def conform(space: spaces.Space[Any], value: Any) -> Any:
         return space.dtype.type(value)
     if isinstance(space, spaces.MultiDiscrete):
         return np.asarray(value, dtype=space.dtype)
+    if isinstance(space, spaces.Sequence):
+        if space.stack:
+            return conform(space.stacked_feature_space, value)
+        return tuple(conform(space.feature_space, feature) for feature in value)
     return value
 
 
 def _to_box(bounds: Bounds) -> spaces.Box:
-    box = spaces.Box(bounds.low.copy(), bounds.high.copy(), bounds.shape, bounds.dtype)
-    # Of an integer without a bound, gymnasium would see the limit of its dtype.
-    box.bounded_below, box.bounded_above = bounds.bounded_below.copy(), bounds.bounded_above.copy()
-    return box
+    if bounds.dtype.kind == "f" or all(bounds.all_bounded):
+        return spaces.Box(bounds.low.copy(), bounds.high.copy(), bounds.shape, bounds.dtype)
+    return OpenBox(bounds)
 
 
 def _from_box(box: spaces.Box) -> Box:

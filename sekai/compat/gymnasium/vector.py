@@ -17,7 +17,7 @@ from sekai.batching.layout import has_fixed_layout
 from sekai.compat.gymnasium.infos import ColumnsToInfos, gymnasium_info, holds_columns
 from sekai.compat.gymnasium.spaces import conform, to_gymnasium_space
 from sekai.compat.gymnasium.specs import gymnasium_spec
-from sekai.types import InfoDict
+from sekai.results import VecResetResult, VecStepResult
 from sekai.vector import VecEnv
 
 
@@ -28,7 +28,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         vec: The vector environment, wrappers included.
 
     Attributes:
-        sekai_vec: The vector environment.
+        vec: The vector environment.
         spec: From which ``gymnasium.make_vec`` builds it anew, without wrappers put around it by hand; None for one
             that comes from no registry.
 
@@ -45,7 +45,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 f"to_gymnasium_vector: expected autoreset=True, got {vec!r} without it: gymnasium's mode without "
                 "autoreset resets single sub-envs by a mask, where a VecEnv resets all"
             )
-        self.sekai_vec = vec
+        self.vec = vec
         self.num_envs = vec.num_envs
         self.single_observation_space = to_gymnasium_space(vec.observation_space)
         self.single_action_space = to_gymnasium_space(vec.action_space)
@@ -65,8 +65,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Returns:
             Observations, rewards float64 (N,), terminations bool (N,), truncations bool (N,), infos.
         """
-        step = self.sekai_vec.step(actions)
-        infos = self._infos(step.infos)
+        step = self.vec.step(actions)
+        infos = self._infos(step)
         return self._observations(step.observations), step.rewards, step.terminated, step.truncated, infos
 
     def reset(
@@ -82,16 +82,16 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Raises:
             ValueError: A "reset_mask" leaves sub-envs out, or seeds or options are not as many as sub-envs.
         """
-        reset = self.sekai_vec.reset(seed=cast(Any, seed), options=self._reset_options(options))
+        reset = self.vec.reset(seed=cast(Any, seed), options=self._reset_options(options))
         self._last_seed = self._last_seed if seed is None else seed
-        return self._observations(reset.observations), self._infos(reset.infos)
+        return self._observations(reset.observations), self._infos(reset)
 
     def render(self) -> None:
         """Nothing: there are no render modes."""
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the vector environment; ``close()`` calls it."""
-        self.sekai_vec.close()
+        self.vec.close()
 
     def __del__(self) -> None:
         """Leave the vector environment open, where gymnasium 1.1 would close it: it may be in use elsewhere."""
@@ -99,7 +99,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
         """The ``rng`` of each sub-env; of a native environment the one that they share."""
-        return tuple(self.sekai_vec.get_attr("rng"))
+        return tuple(self.vec.get_attr("rng"))
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -109,15 +109,15 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of each sub-env, or read an attribute (see ``VecEnv.call``)."""
-        return tuple(self.sekai_vec.call(name, *args, **kwargs))
+        return tuple(self.vec.call(name, *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of each sub-env (see ``VecEnv.get_attr``)."""
-        return tuple(self.sekai_vec.get_attr(name))
+        return tuple(self.vec.get_attr(name))
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
         """Change an attribute of each sub-env; a list or tuple holds one value each (see ``VecEnv.set_attr``)."""
-        self.sekai_vec.set_attr(name, list(values) if isinstance(values, tuple) else values)
+        self.vec.set_attr(name, list(values) if isinstance(values, tuple) else values)
 
     def _reset_options(self, options: Any) -> Any:
         if not isinstance(options, Mapping) or "reset_mask" not in options:
@@ -133,12 +133,14 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def _observations(self, batch: Any) -> Any:
         return batch if self._has_arrays_alone else conform(self.observation_space, batch)
 
-    def _infos(self, infos: list[InfoDict]) -> dict[str, Any]:
+    def _infos(self, result: VecStepResult[Any] | VecResetResult[Any]) -> dict[str, Any]:
+        infos = result.infos
         if holds_columns(infos):
             return self._columns_to_infos(cast(InfoList, infos))
+        ended = result.dones.tolist() if isinstance(result, VecStepResult) else [False] * self.num_envs
         arrays: dict[str, Any] = {}
         for row, info in enumerate(infos):
-            arrays = self._add_info(arrays, gymnasium_info(info), row)
+            arrays = self._add_info(arrays, gymnasium_info(info) if ended[row] else info, row)
         return arrays
 
 
@@ -147,7 +149,8 @@ def to_gymnasium_vector(vec: VecEnv[Any, Any]) -> GymnasiumVectorEnv:
 
     Infos are in gymnasium's layout: arrays with a row for each sub-env and a mask beside each, ``final_obs`` and
     ``final_info`` of the sub-envs whose episode ended, their reset's info at the top. Those of a native environment are
-    its columns; no dict of a sub-env is built for them.
+    its columns; no dict of a sub-env is built for them. Behind ``VecRecordEpisodeStatistics``, ``infos["episode"]``
+    holds "r", "l" and "t", arrays of the returns, lengths and seconds of the episodes that ended.
 
     Gymnasium's vector wrappers for actions, rewards, infos and ``RecordEpisodeStatistics`` go around it. Those for
     observations refuse same-step autoreset: put sekai's around ``vec`` instead, which transform terminal observations
