@@ -176,6 +176,7 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         self._state = self._start_state(np.arange(self.num_envs))
         self._not_frozen = np.zeros(self.num_envs, dtype=np.bool_)
         self._observations: NDArray[np.float32]
+        self._first_observation = np.eye(1, *self.observation_space.shape, 1, dtype=np.float32)[0]  # all time is left
 
     # -- what there is to read -----------------------------------------------------------------------------
 
@@ -249,9 +250,7 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         # The state is left as it is: the clock tells that these rows begin, here as in the kernel.
         if len(indices) == self.num_envs:
             self._observations = self._new_array(np.float32, *self.observation_space.shape)
-        self._observations[indices, 0] = 0.0
-        self._observations[indices, 1] = 1.0
-        self._observations[indices, 2:] = 0.0
+        self._observations[indices] = self._first_observation
 
     def _reset_infos(self, indices: NDArray[np.intp]) -> InfoArrays:
         state = self._start_state(indices)
