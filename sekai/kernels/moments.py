@@ -181,7 +181,16 @@ def normalize_blocks(
 def merge_moments(
     counts: _Floats, means: _Floats, squares: _Floats, largest: float, mean: _Floats, var: _Floats
 ) -> bool:
-    """Write mean and population variance of all blocks; whether no mean and no deviation is beyond ``largest``."""
+    """Write mean and population variance of all blocks; whether no mean and no deviation is beyond ``largest``.
+
+    Args:
+        counts: float64 (blocks,), the samples of each block.
+        means: float64 (blocks, width).
+        squares: float64 (blocks, width), sums of squared deviations.
+        largest: The largest number expected.
+        mean: Written, float64 (width,).
+        var: Written, float64 (width,).
+    """
     total = 0.0
     for b in range(len(counts)):
         total += counts[b]
@@ -202,7 +211,16 @@ def merge_moments(
 def advance(
     rewards: _Floats, live: NDArray[np.bool_] | bool, gamma: float, returns: _Floats, largest: float, kept: _Floats
 ) -> _Floats:
-    """Advance the returns of a block; those that count, as they are when it is all of them, else in ``kept``."""
+    """Advance the returns of a block; those that count, as they are when it is all of them, else in ``kept``.
+
+    Args:
+        rewards: float64 (k,).
+        live: bool (k,), the returns that go on; True for all.
+        gamma: Discount factor.
+        returns: float64 (k,), moved on in place.
+        largest: Returns beyond it do not count.
+        kept: Overwritten, float64 (at least k,).
+    """
     num_kept = 0
     for i in range(len(rewards)):
         value = returns[i] * gamma + rewards[i]

@@ -227,7 +227,13 @@ def advance_market_making(
 
 @jit(inline=False)
 def reward_inventory(terms: Terms, new: State, outcome: Outcome) -> None:
-    """Turn profits and losses, in ``outcome.reward``, into the reward asked for."""
+    """Turn profits and losses, in ``outcome.reward``, f8 (n,), into the reward asked for.
+
+    Args:
+        terms: The terms.
+        new: The state after the step, of ``n`` rows.
+        outcome: Of ``n`` rows.
+    """
     if terms.risk_aversion > 0.0:
         for i in range(len(outcome.reward)):
             utility = -maths.exp(-terms.risk_aversion * new.wealth[i])
@@ -240,7 +246,16 @@ def reward_inventory(terms: Terms, new: State, outcome: Outcome) -> None:
 
 @jit(inline=False)
 def hold_frozen(frozen: NDArray[bool_], drawn: Any, random: Streams, old: State, new: State, outcome: Outcome) -> None:
-    """Take a step back in the rows that are frozen."""
+    """Take a step back in the rows that are frozen.
+
+    Args:
+        frozen: bool (n,).
+        drawn: u8, the blocks that each row has drawn.
+        random: The streams of ``n`` rows, moved back.
+        old: The state before the step, of ``n`` rows.
+        new: The state after it, written.
+        outcome: Of ``n`` rows, written.
+    """
     for i in range(len(frozen)):
         if frozen[i]:
             random.counter[i] -= drawn

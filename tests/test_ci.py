@@ -1,0 +1,24 @@
+"""The tests that CI runs once more without compilation are all that could tell."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+#: What calls kernels only in other processes, or not as kernels.
+APART = {"tests/test_cli_bench.py", "tests/test_readme.py", "tests/test_ci.py", "tests/vector/test_proc.py"}
+
+
+def test_every_test_of_kernels_also_runs_without_compilation():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^NUMBA_DISABLE_JIT=1 (?:.*\\\n)*.*$", script, re.MULTILINE)
+    run = re.findall(r"\btests/[\w/.]+", command)
+    assert all((ROOT / path).exists() for path in run)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        text = path.read_text(encoding="utf-8")
+        of_kernels = re.search(r"^\s*(?:from|import) (?:sekai\.kernels|numba)\b|DISABLE_JIT", text, re.MULTILINE)
+        if of_kernels and not name.startswith("tests/bench/") and name not in APART:
+            assert any(name.startswith(each) for each in run), f"{name}: not among those that .ci/run runs so"
