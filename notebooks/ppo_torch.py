@@ -186,10 +186,11 @@ def train(settings: Settings) -> Callable[[np.ndarray], np.ndarray]:
         batch, observations = collect(vec, agent, observations, settings)
         update(agent, optimizer, batch, settings)
         seconds = time.perf_counter() - start
+        ended = statistics.tracker.summary()
         print(
             f"{number * steps_per_update:>9,} steps, {number * steps_per_update / seconds:>7,.0f} a second: "
-            f"mean return {statistics.tracker.summary()['mean_return']:6.2f}, "
-            f"std {agent.log_std.exp().mean().item():.3f}"
+            + (f"mean return {ended['mean_return']:6.2f}, " if ended["num_episodes"] else "no episode has ended yet, ")
+            + f"std {agent.log_std.exp().mean().item():.3f}"
         )
 
     @torch.no_grad()
@@ -214,7 +215,9 @@ def main() -> None:
     for setting in fields(Settings):
         name = "--" + setting.name.replace("_", "-")
         parser.add_argument(name, type=type(setting.default), default=setting.default, help="(%(default)s)")
-    trained = train(Settings(**vars(parser.parse_args())))
+    settings = Settings(**vars(parser.parse_args()))
+    torch.set_num_threads(1)  # for networks this small several times as fast as one thread per core
+    trained = train(settings)
     market = sekai.make_vec("MarketMaking-v0", 1, volatility=VOLATILITY)
     policies = {
         "trained": trained,

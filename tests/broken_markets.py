@@ -8,9 +8,10 @@ from dataclasses import replace
 import numba
 import numpy as np
 
+from sekai.errors import InvalidAction
 from sekai.kernels import get_num_threads, jit, jit_batch
 from sekai.kernels.streams import Streams, philox, uniform, uniform_of
-from sekai.spaces import Box
+from sekai.spaces import Box, Dict, Discrete, Sequence, Tuple
 from sekai.vector import NativeVecEnv
 
 
@@ -60,13 +61,40 @@ class GoodVec(NativeVecEnv):
         advance_good(self.streams, self.level, push, level, rewards)
         return level, rewards
 
+    def _check(self, actions):
+        if np.isnan(actions).any():
+            raise InvalidAction("expected a number, got nan")
+
     def _step(self, actions):
+        self._check(actions)
         self.level, rewards = self._advance(self._push(actions))
         self.age = self.age + 1
         return rewards, np.abs(self.level) > 1.5, self.age >= 12, {"level": self.level, "age": self.age}
 
     def _reset_infos(self, indices):
         return {"age": self.age[indices]}
+
+
+class NestedVec(NativeVecEnv):
+    """Observations that are a dict, a space without a fixed layout among them; episodes of five steps."""
+
+    def __init__(self, num_envs, **kwargs):
+        space = Dict(a=Box(0.0, 9.0, (), np.float64), c=Sequence(Discrete(3)))
+        super().__init__(num_envs, space, Tuple([Discrete(3)]), **kwargs)
+        self.age = np.zeros(num_envs)
+
+    def _reset_envs(self, indices, options):
+        self.age[indices] = 0.0
+
+    def _observe(self):
+        return {"a": self.age, "c": [(np.int64(0),) * int(age) for age in self.age]}
+
+    def _step(self, actions):
+        if not self.action_space.contains((actions[0][0],)):
+            raise InvalidAction("expected 0, 1 or 2")
+        self.age += 1.0
+        infos = {"tags": np.array(["x"] * self.num_envs)}
+        return actions[0].astype(float), self.age == 5, np.zeros(self.num_envs, bool), infos
 
 
 # -- shapes, dtypes, values --------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ import numba
 import numpy as np
 import pytest
 import toy_market
-from broken_markets import GoodVec
+from broken_markets import GoodVec, NestedVec
+from findings import COMPILED, N_STEPS, accepted, like, the_only_finding
 
 import sekai
 from sekai.env import Env
@@ -21,10 +22,8 @@ from sekai.results import ResetResult, StepResult
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, Sequence, Tuple
 from sekai.testing import check_vec_env
 from sekai.testing.kernels import Form, vectorisation_hints
-from sekai.vector import NativeVecEnv, ProcVecEnv, SyncVecEnv, VecNormalizeReward, VecRecordEpisodeStatistics
+from sekai.vector import ProcVecEnv, SyncVecEnv, VecNormalizeReward, VecRecordEpisodeStatistics
 
-#: Whether kernels are compiled: without, there is nothing to say of how.
-COMPILED = hasattr(markets.move_row, "py_func")
 #: Whether there is a second thread.
 THREADED = numba.config.NUMBA_NUM_THREADS > 1
 
@@ -32,16 +31,6 @@ SHARED = (
     "hint: draws come from self.rng, shared by all sub-envs, so row i depends on num_envs; "
     "self.streams gives each sub-env its own"
 )
-
-
-#: Enough for each sub-env of the good market to end an episode.
-N_STEPS = 20
-
-
-def the_only_finding(factory, *, n_steps=N_STEPS, **kwargs):
-    findings = check_vec_env(factory, n_steps=n_steps, **kwargs)
-    assert len(findings) == 1, findings
-    return findings[0]
 
 
 # -- nothing to find ---------------------------------------------------------------------------------------
@@ -100,25 +89,6 @@ def test_envs_in_worker_processes_have_no_problems():
     assert check_vec_env(build, num_envs=2, n_steps=10) == []
 
 
-class NestedVec(NativeVecEnv):
-    """Observations that are a dict, a space without a fixed layout among them; episodes of five steps."""
-
-    def __init__(self, num_envs, **kwargs):
-        space = Dict(a=Box(0.0, 9.0, (), np.float64), c=Sequence(Discrete(3)))
-        super().__init__(num_envs, space, Tuple([Discrete(3)]), **kwargs)
-        self.age = np.zeros(num_envs)
-
-    def _reset_envs(self, indices, options):
-        self.age[indices] = 0.0
-
-    def _observe(self):
-        return {"a": self.age, "c": [(np.int64(0),) * int(age) for age in self.age]}
-
-    def _step(self, actions):
-        self.age += 1.0
-        return actions[0], self.age == 5, np.zeros(self.num_envs, bool), {"tags": np.array(["x"] * self.num_envs)}
-
-
 def test_a_market_of_nested_spaces_has_no_problems():
     assert check_vec_env(NestedVec, n_steps=N_STEPS) == []
 
@@ -139,7 +109,8 @@ def test_a_wrapper_that_learns_makes_rows_depend_on_each_other():
 
 def test_a_generator_that_sub_envs_share_is_one_hint():
     assert check_vec_env(markets.SharedGenerator, n_steps=N_STEPS) == [SHARED]
-    assert check_vec_env(partial(toy_market.WalkVec, noise=0.5), n_steps=N_STEPS) == [SHARED]
+    walk = check_vec_env(partial(toy_market.WalkVec, noise=0.5), n_steps=N_STEPS)
+    assert walk == [SHARED, accepted("2 of Discrete(2)")]
 
 
 def test_without_autoreset_freezing_alone_is_seen():
@@ -242,9 +213,28 @@ def test_arguments_are_checked(arguments, error, message):
         check_vec_env(GoodVec, **arguments)
 
 
+@pytest.mark.parametrize(
+    ("factory", "id", "got"),
+    [
+        ("Trading-v0", "Trading-v0", "'Trading-v0' (str)"),
+        (GoodVec(2), "SomeId-v0", "# (GoodVec)"),
+        (None, "SomeId-v0", "None (NoneType)"),
+    ],
+)
+def test_what_is_no_factory(factory, id, got):
+    message = (
+        "check_vec_env(factory): expected a callable that takes num_envs, e.g. the class of a market or "
+        f'lambda n, **kwargs: sekai.make_vec("{id}", n, **kwargs), got {got}'
+    )
+    with pytest.raises(TypeError, match=like(message)):
+        check_vec_env(factory)
+
+
 # -- one fault each ----------------------------------------------------------------------------------------
 
-#: What is found in each; "#" stands for any value, number of a step or of a sub-env.
+UNREACHED = "; is there a generator that reset(seed=...) does not reach?"
+
+#: What is found in each; see ``like``.
 FAULTS = {
     markets.WrongObservationShape: "reset: expected a VecResetResult, got InvalidObservation: "
     "WrongObservationShape._observe(): expected shape (7, 2), got shape (7, 1)",
@@ -287,9 +277,9 @@ FAULTS = {
     if COMPILED
     else "step 1: # got one from NumPy's global generator (np.random)",
     markets.Unseeded: "step 1: observations[0, 0]: expected #, as these seeds and actions gave before, "
-    "got # in another VecEnv (sub-env 0)",
+    f"got # in another VecEnv{UNREACHED} (sub-env 0)",
     markets.Remembers: "step 1: observations[0, 0]: expected #, as these seeds and actions gave before, "
-    "got # after a reset, which leaves something of the run before (sub-env 0)",
+    f"got # after a reset, which leaves something of the run before{UNREACHED} (sub-env 0)",
     # rows that depend on others
     markets.ResetsAll: "step #: observations[0, 0]: expected #, since this sub-env has not been reset, "
     "got # after _reset_envs([1, 3, 5]) (sub-env 0)",
@@ -343,10 +333,6 @@ FAULTS_OF_KERNELS = {
     markets.NotVectorised: "hint: advance_one_by_one(): no arithmetic on wide registers, so its loop is not vectorised",
     markets.CallsLibm: "hint: advance_with_libm(): # calls exp of the C library",
 }
-
-
-def like(template):
-    return re.escape(template).replace(r"\#", ".+") + "$"
 
 
 @pytest.mark.parametrize("market", FAULTS, ids=lambda market: market.__name__)
@@ -418,6 +404,18 @@ def test_live_infos_of_envs_one_by_one():
         "step 1: infos[0]: expected {# 'counts': [0]} to stay as it was returned, got {# 'counts': [0, 0]} after #"
     )
     assert re.match(like(message), the_only_finding(build))
+
+
+def test_a_generator_that_no_seed_reaches():
+    class Own(GoodVec):
+        def __init__(self, num_envs, **kwargs):
+            super().__init__(num_envs, **kwargs)
+            self.own = np.random.default_rng(0)
+
+        def _push(self, actions):
+            return super()._push(actions) + 0.1 * self.own.random(self.num_envs)
+
+    assert re.match(like(FAULTS[markets.Remembers]), the_only_finding(Own))
 
 
 def test_a_reset_that_returns_something_else():
@@ -498,8 +496,9 @@ def test_a_part_of_nested_observations_is_named(alter, message):
 def test_a_part_of_nested_actions_is_named():
     class Writes(NestedVec):
         def _step(self, actions):
+            outputs = super()._step(actions)
             actions[0][:] = 0
-            return super()._step(actions)
+            return outputs
 
     message = "step #: actions[0][#]: expected # to stay as the caller gave it, got # (sub-env #)"
     assert re.match(like(message), the_only_finding(Writes))
@@ -684,6 +683,15 @@ def test_a_kernel_that_only_copies_gives_no_hint():
             return out
 
     assert check_vec_env(Copies, n_steps=N_STEPS) == []
+
+
+def test_texts_are_as_wide_as_the_longest_of_all_rows():
+    class Named(GoodVec):
+        def _step(self, actions):
+            *results, infos = super()._step(actions)
+            return *results, {**infos, "regime": np.where(self.level > 0.3, "turbulent", "calm")}
+
+    assert check_vec_env(Named, n_steps=N_STEPS) == []
 
 
 def test_a_processor_without_wide_registers_gives_no_hint():

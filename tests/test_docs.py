@@ -72,6 +72,35 @@ def test_the_examples_of_a_page_run_and_print_what_they_say(tmp_path, name):
     assert printed == promised
 
 
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+#: Its blocks for libraries that come with an extra.
+README_BLOCKS = {
+    needs: code
+    for code in re.findall(r"^```py\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    for needs in ("gymnasium", "stable_baselines3")
+    if re.search(rf"^(?:import|from) {needs}\b", code, re.MULTILINE)
+}
+
+
+def test_every_block_of_the_readme_for_another_library_is_known():
+    assert len(README_BLOCKS) == len(re.findall(r"^```py$", README, re.MULTILINE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("needs", list(filter(find_spec, README_BLOCKS)))
+def test_the_readme_s_blocks_for_other_libraries_run(needs):
+    code = README_BLOCKS[needs]
+    if needs == "stable_baselines3":
+        assert "torch.set_num_threads(1)" in code  # or else it takes several times what the README says
+        for long, short in (("1_200_000", "51_200"), ("10_000", "100")):
+            assert code.count(long) == 1
+            code = code.replace(long, short)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    if needs == "stable_baselines3":
+        assert 30.0 < float(run.stdout.splitlines()[-1]) < 70.0
+
+
 def test_blocks_keep_their_lines_and_wait_for_their_library():
     text = 'Words.\n\n```python\nx = 1\n```\n\n```python title="needs no_such_library"\nimport no_such_library\n```\n'
     text += '```python title="needs json"\nprint(x)  # prints 1\n```\n```bash\nls\n```\n'

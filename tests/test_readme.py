@@ -3,9 +3,12 @@
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
+
+import sekai.kernels
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -15,15 +18,59 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
+def market_block():
+    return next(code for code in blocks("python") if "NativeVecEnv)" in code)
+
+
+def run(code):
+    script = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
+    assert script.returncode == 0, script.stderr
+    return script.stdout.splitlines()
+
+
 @pytest.mark.parametrize("code", blocks("python"), ids=lambda code: code.strip().splitlines()[-1][:40])
 def test_examples_run(code):
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)
+    run(code)
 
 
 def test_the_example_of_a_market_stays_short():
-    market = next(code for code in blocks("python") if "NativeVecEnv)" in code)
+    market = market_block()
     definition = market[market.index("@jit") : market.index("vec = ")]
     assert len(definition.strip().splitlines()) <= 40
+
+
+def test_the_example_of_a_market_has_no_problems_and_refuses_what_is_no_action():
+    assert run(market_block())[-1] == "[]"
+    tries = """
+    for actions in [1, 7, 1], [1, 1, -1]:
+        vec = ReversionVecEnv(3)
+        vec.reset(seed=0)
+        try:
+            vec.step(np.array(actions))
+        except sekai.InvalidAction as error:
+            print(error)
+    """
+    assert run(market_block() + textwrap.dedent(tries))[-2:] == [
+        "step(): expected 0, 1 or 2, got 7 (sub-env 1)",
+        "step(): expected 0, 1 or 2, got -1 (sub-env 2)",
+    ]
+
+
+def test_links_into_the_repository_lead_somewhere():
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", README)
+    assert len(links) >= 3
+    for path, anchor in links:
+        target = ROOT / path
+        assert target.exists(), path
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings]
+
+
+def test_the_table_of_kernels_names_all_that_the_package_exports():
+    section = README[README.index("## Kernels") : README.index("## The reference market")]
+    first_columns = " ".join(re.findall(r"^\| (.*?) \|", section, re.MULTILINE))
+    assert [name for name in sekai.kernels.__all__ if f"`{name}`" not in first_columns] == []
 
 
 def test_ci_runs_both_commands_as_printed():

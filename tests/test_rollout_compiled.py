@@ -101,6 +101,7 @@ def assert_rolls_as_it_steps(make, policy_of, num_envs, num_steps, infos, action
     for _ in range(3):  # it goes on from there as if it had been stepped
         assert_same(twin.step(action), vec.step(action))
     assert_same(twin.get_attr("streams"), vec.get_attr("streams"))
+    assert_same(twin.elapsed_steps, vec.elapsed_steps)
 
 
 @pytest.mark.parametrize("market", MARKETS)

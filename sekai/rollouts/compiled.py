@@ -151,12 +151,12 @@ def fill_compiled(
         if count > len(indices):
             indices = np.empty((count, 2), dtype=np.intp)
             gather_ends(ended, indices)
+        ends = indices[:count]
         if count:
-            rows = indices[:count] + (done, 0)
-            storage.add_finals(rows, recording.final_observations[indices[:count, 0], indices[:count, 1]])
+            storage.add_finals(ends + (done, 0), recording.final_observations[ends[:, 0], ends[:, 1]])
         done += steps
         shown = observations[done] if done < total else last
-        vec.absorb(steps, shown, type(step.infos)(*(info[done % len(info)] for info in infos)))
+        vec.absorb(steps, ends, shown, type(step.infos)(*(info[done % len(info)] for info in infos)))
         refused = recording.refused[recording.refused[:, 0] >= 0]
         if len(refused):
             at, row = min(map(tuple, refused.tolist()))

@@ -11,18 +11,18 @@ import numpy as np
 from sekai.batching import layout
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION, RESET_INFO
-from sekai.testing.outcomes import (
+from sekai.testing.reference import ReferenceRun, VecEnvFactory
+from sekai.testing.snapshots import (
     Call,
     CallFailed,
     Difference,
-    Outcome,
+    Snapshot,
     calls,
     difference_between,
     leaves,
     play,
-    snapshot,
+    take_snapshot,
 )
-from sekai.testing.trial import Market, Trial
 from sekai.testing.values import name_error, same, show
 from sekai.vector import VecEnv
 
@@ -30,20 +30,20 @@ from sekai.vector import VecEnv
 _WATCHED = 5
 
 
-def check_autoreset(trial: Trial, frozen: Market) -> list[str]:
+def check_autoreset(reference: ReferenceRun, frozen: VecEnvFactory) -> list[str]:
     """Play each row alone, with autoreset and with a ``reset()`` by hand after each end.
 
     Args:
-        trial: The trial.
+        reference: The run to compare with.
         frozen: The same market with autoreset off.
     """
-    drive = trial.drive
-    with trial.market.open(1) as vec, frozen.open(1) as by_hand:
+    inputs = reference.inputs
+    with reference.factory.open(1) as vec, frozen.open(1) as by_hand:
         if by_hand.autoreset:
             return ["factory(1, autoreset=False): expected autoreset to be off, got a VecEnv with autoreset True"]
-        for row in range(trial.num_envs):
-            actions = [layout.take(batch, np.array([row])) for batch in drive.actions]
-            seeds = [drive.seeds[row]]
+        for row in range(reference.num_envs):
+            actions = [layout.take(batch, np.array([row])) for batch in inputs.actions]
+            seeds = [inputs.seeds[row]]
             played = list(_play_by_hand(by_hand, seeds, actions))
             for expected, got in zip(played, play(vec, seeds, actions), strict=True):
                 # The end first: if a market resets itself too early, that is where it says so best.
@@ -57,11 +57,11 @@ def check_autoreset(trial: Trial, frozen: Market) -> list[str]:
     return []
 
 
-def _play_by_hand(vec: VecEnv[Any, Any], seeds: list[int], actions: list[Any]) -> Iterator[Outcome]:
+def _play_by_hand(vec: VecEnv[Any, Any], seeds: list[int], actions: list[Any]) -> Iterator[Snapshot]:
     """What autoreset has to show, by means of a VecEnv of one that has none."""
     for call in calls(vec, seeds, actions):
-        outcome = snapshot(vec, call)
-        if outcome.done and not outcome.ends:  # else the sub-env has reset itself
+        snapshot = take_snapshot(vec, call)
+        if snapshot.done and not snapshot.ends:  # else the sub-env has reset itself
             try:
                 first = vec.reset()
             except Exception as error:
@@ -71,8 +71,8 @@ def _play_by_hand(vec: VecEnv[Any, Any], seeds: list[int], actions: list[Any]) -
             if isinstance(first.infos, InfoList):
                 end[RESET_INFO] = first.infos[0]
             observed = dict(leaves(first.observations, "observations"))
-            outcome = replace(outcome, parts={**outcome.parts, **observed}, ends={0: end})
-        yield outcome
+            snapshot = replace(snapshot, parts={**snapshot.parts, **observed}, ends={0: end})
+        yield snapshot
 
 
 def _element(vec: VecEnv[Any, Any], observations: Any, row: int) -> Any:
@@ -81,13 +81,13 @@ def _element(vec: VecEnv[Any, Any], observations: Any, row: int) -> Any:
     return layout.copy_row(vec.observation_space, elements[row])
 
 
-def early_reset_hints(trial: Trial) -> list[str]:
+def early_reset_hints(reference: ReferenceRun) -> list[str]:
     """Says so if every episode seems to end with the observation that the next one begins with."""
     ends = moves = 0
-    for before, outcome in zip(trial.recorded, trial.recorded[1:], strict=False):
-        for row, end in outcome.ends.items():
+    for before, snapshot in zip(reference.snapshots, reference.snapshots[1:], strict=False):
+        for row, end in snapshot.ends.items():
             final = dict(leaves(end[FINAL_OBSERVATION], "observations"))
-            if not all(same(part, outcome.parts[name][row]) for name, part in final.items()):
+            if not all(same(part, snapshot.parts[name][row]) for name, part in final.items()):
                 return []
             ends += 1
             moves += not all(same(part, before.parts[name][row]) for name, part in final.items())
@@ -99,16 +99,16 @@ def early_reset_hints(trial: Trial) -> list[str]:
     ]
 
 
-def check_freezing(trial: Trial, frozen: Market, *, compare: bool) -> list[str]:
+def check_freezing(reference: ReferenceRun, frozen: VecEnvFactory, *, compare: bool) -> list[str]:
     """Run with autoreset off: each row shows its end again and again, the others go on as with autoreset.
 
     Args:
-        trial: The trial.
+        reference: The run to compare with.
         frozen: The same market with autoreset off.
-        compare: Whether to hold the rows against the recorded ones up to their end.
+        compare: Whether to hold the rows against its own up to their end.
     """
-    with frozen.open(trial.num_envs) as vec:
-        watch = _Freezing(trial, vec, compare)
+    with frozen.open(reference.num_envs) as vec:
+        watch = _Freezing(reference, vec, compare)
         try:
             return [f"autoreset=False, {problem}" for problem in watch.problems()][:1]
         except CallFailed as failure:
@@ -123,41 +123,41 @@ class _Freezing:
         ends: By row what its last step showed.
     """
 
-    def __init__(self, trial: Trial, vec: VecEnv[Any, Any], compare: bool) -> None:
-        self.trial = trial
+    def __init__(self, reference: ReferenceRun, vec: VecEnv[Any, Any], compare: bool) -> None:
+        self.reference = reference
         self.vec = vec
         self.compare = compare
-        self.ends: dict[int, Outcome] = {}
+        self.ends: dict[int, Snapshot] = {}
 
     def problems(self) -> Iterator[str]:
         """Problems as they come up."""
-        drive, vec, n = self.trial.drive, self.vec, self.trial.num_envs
+        inputs, vec, n = self.reference.inputs, self.vec, self.reference.num_envs
         watched = 0
-        for expected, call in zip(self.trial.recorded, calls(vec, drive.seeds, drive.actions), strict=True):
-            outcome = snapshot(vec, call)
-            if outcome.ends:  # sub-envs that reset themselves are not frozen
+        for expected, call in zip(self.reference.snapshots, calls(vec, inputs.seeds, inputs.actions), strict=True):
+            snapshot = take_snapshot(vec, call)
+            if snapshot.ends:  # sub-envs that reset themselves are not frozen
                 return
             for row in self.ends:
-                yield from self._check_frozen(call, outcome, row)
+                yield from self._check_frozen(call, snapshot, row)
             if self.compare:
-                yield from self._check_running(expected, call, outcome)
-            self.ends |= {row: outcome for row in outcome.done if row not in self.ends}
+                yield from self._check_running(expected, call, snapshot)
+            self.ends |= {row: snapshot for row in snapshot.done if row not in self.ends}
             if np.flatnonzero(vec.frozen).tolist() != sorted(self.ends):
                 shown = np.flatnonzero(vec.frozen).tolist()
                 yield f"{call.where}: frozen: expected sub-envs {sorted(self.ends)} to be frozen, got {shown}"
             watched += len(self.ends) == n
             if watched > _WATCHED:
                 break
-        again = next(iter(calls(vec, drive.seeds, ())))
-        difference = difference_between(self.trial.recorded[0], snapshot(vec, again))
+        again = next(iter(calls(vec, inputs.seeds, ())))
+        difference = difference_between(self.reference.snapshots[0], take_snapshot(vec, again))
         if difference is not None:
             yield difference.problem(", as before sub-envs were frozen")
 
-    def _check_frozen(self, call: Call, outcome: Outcome, row: int) -> Iterator[str]:
+    def _check_frozen(self, call: Call, snapshot: Snapshot, row: int) -> Iterator[str]:
         """A frozen row has to show its end, no reward and an empty info."""
         held = _without_infos(self.ends[row])
-        held.parts["rewards"] = np.zeros(self.trial.num_envs)
-        difference = difference_between(held, _without_infos(outcome), [row])
+        held.parts["rewards"] = np.zeros(self.reference.num_envs)
+        difference = difference_between(held, _without_infos(snapshot), [row])
         if difference is not None:
             yield difference.problem(" of a frozen sub-env")
         info = call.result.infos[row]
@@ -165,16 +165,16 @@ class _Freezing:
             expected = "expected an empty dict of a frozen sub-env"
             yield f"{call.where}: infos[{row}]: {expected}, got {show(info)} (sub-env {row})"
 
-    def _check_running(self, expected: Outcome, call: Call, outcome: Outcome) -> Iterator[str]:
+    def _check_running(self, expected: Snapshot, call: Call, snapshot: Snapshot) -> Iterator[str]:
         """A row that is not frozen has to show what it does with autoreset, its end included."""
-        if self.trial.draws_shared and expected.shared_draws != outcome.shared_draws:
+        if self.reference.draws_shared and expected.shared_draws != snapshot.shared_draws:
             self.compare = False  # autoreset has drawn the starts of new episodes
             return
-        running = [row for row in range(outcome.num_envs) if row not in self.ends]
-        ending = [row for row in running if row in outcome.done]
-        difference = difference_between(expected, outcome, [row for row in running if row not in ending])
+        running = [row for row in range(snapshot.num_envs) if row not in self.ends]
+        ending = [row for row in running if row in snapshot.done]
+        difference = difference_between(expected, snapshot, [row for row in running if row not in ending])
         if difference is None:
-            difference = difference_between(_without_observations(expected), _without_observations(outcome), ending)
+            difference = difference_between(_without_observations(expected), _without_observations(snapshot), ending)
         if difference is not None:
             yield difference.problem(", as with autoreset")
             return
@@ -187,10 +187,12 @@ class _Freezing:
                 return
 
 
-def _without_infos(outcome: Outcome) -> Outcome:
-    return replace(outcome, parts={name: part for name, part in outcome.parts.items() if not name.startswith("infos")})
+def _without_infos(snapshot: Snapshot) -> Snapshot:
+    return replace(
+        snapshot, parts={name: part for name, part in snapshot.parts.items() if not name.startswith("infos")}
+    )
 
 
-def _without_observations(outcome: Outcome) -> Outcome:
-    parts = {name: part for name, part in outcome.parts.items() if not name.startswith("observations")}
-    return replace(outcome, parts=parts, ends={})
+def _without_observations(snapshot: Snapshot) -> Snapshot:
+    parts = {name: part for name, part in snapshot.parts.items() if not name.startswith("observations")}
+    return replace(snapshot, parts=parts, ends={})

@@ -9,32 +9,32 @@ import numpy as np
 
 from sekai.batching.info_list import InfoList
 from sekai.results import VecStepResult
-from sekai.testing.outcomes import Call, Outcome, calls, leaves, snapshot
-from sekai.testing.trial import Trial
+from sekai.testing.reference import ReferenceRun
+from sekai.testing.snapshots import Call, Snapshot, calls, leaves, take_snapshot
 from sekai.vector import VecEnv
 
 
-def check_writes(trial: Trial) -> list[str]:
+def check_writes(reference: ReferenceRun) -> list[str]:
     """Write into everything that a call returned or was given, once it is over: the run has to go on as before."""
-    problem = _try_writes(trial, "what the call before returned", _everything)
+    problem = _try_writes(reference, "what the call before returned", _everything)
     if not problem:
         return []
-    named = (_try_writes(trial, name, arrays_of) for name, arrays_of in _KINDS.items())
+    named = (_try_writes(reference, name, arrays_of) for name, arrays_of in _KINDS.items())
     return [next(filter(None, named), problem)]
 
 
-def _try_writes(trial: Trial, name: str, arrays_of: Callable[[Call], Iterator[Any]]) -> str:
+def _try_writes(reference: ReferenceRun, name: str, arrays_of: Callable[[Call], Iterator[Any]]) -> str:
     """What becomes of the run when these arrays are written into, as text; empty if nothing does."""
-    with trial.market.open(trial.num_envs) as vec:
-        difference = trial.difference(_play_with_writes(trial, vec, arrays_of))
+    with reference.factory.open(reference.num_envs) as vec:
+        difference = reference.difference(_play_with_writes(reference, vec, arrays_of))
     return difference.problem(f" whatever the caller writes into {name}") if difference else ""
 
 
 def _play_with_writes(
-    trial: Trial, vec: VecEnv[Any, Any], arrays_of: Callable[[Call], Iterator[Any]]
-) -> Iterator[Outcome]:
-    for call in calls(vec, trial.drive.seeds, trial.drive.actions):
-        yield snapshot(vec, call)
+    reference: ReferenceRun, vec: VecEnv[Any, Any], arrays_of: Callable[[Call], Iterator[Any]]
+) -> Iterator[Snapshot]:
+    for call in calls(vec, reference.inputs.seeds, reference.inputs.actions):
+        yield take_snapshot(vec, call)
         for array in arrays_of(call):
             if isinstance(array, np.ndarray) and array.flags.writeable and array.ndim and array.dtype != object:
                 # Other numbers, yet not senseless ones: a market may use what it shares as an index.

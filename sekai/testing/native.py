@@ -9,8 +9,8 @@ import numpy as np
 
 from sekai.batching import layout
 from sekai.batching.infos import FINAL_OBSERVATION, snapshot_columns
-from sekai.testing.outcomes import CallFailed, Outcome, calls, difference_between, leaves, snapshot
-from sekai.testing.trial import Trial
+from sekai.testing.reference import ReferenceRun
+from sekai.testing.snapshots import CallFailed, Snapshot, calls, difference_between, leaves, take_snapshot
 from sekai.testing.values import name_error, same, show
 from sekai.vector import NativeVecEnv, VecEnv
 
@@ -18,18 +18,19 @@ from sekai.vector import NativeVecEnv, VecEnv
 _PERIOD = 5
 
 
-def check_observing(trial: Trial) -> list[str]:
+def check_observing(reference: ReferenceRun) -> list[str]:
     """Look twice after each call: ``_observe()`` has to show the same, and the run to go on as before."""
-    with trial.market.open(trial.num_envs) as vec:
+    with reference.factory.open(reference.num_envs) as vec:
         native = vec.unwrapped
         if not isinstance(native, NativeVecEnv):
             return []
-        for expected, call in zip(trial.recorded, calls(vec, trial.drive.seeds, trial.drive.actions), strict=True):
-            outcome = snapshot(vec, call)
-            difference = difference_between(expected, outcome)
+        run = calls(vec, reference.inputs.seeds, reference.inputs.actions)
+        for expected, call in zip(reference.snapshots, run, strict=True):
+            snapshot = take_snapshot(vec, call)
+            difference = difference_between(expected, snapshot)
             if difference is not None:
                 return [difference.problem(" however often _observe() is called", " after two calls more")]
-            if outcome.shared_draws != expected.shared_draws:
+            if snapshot.shared_draws != expected.shared_draws:
                 return [f"{call.where}: expected _observe() to leave self.rng alone, got draws from it"]
             problem = _look_twice(native, call.where)
             if problem:
@@ -69,17 +70,17 @@ def _observe(native: NativeVecEnv[Any, Any], where: str, rows: Any) -> Any:
         ) from error
 
 
-def check_early_resets(trial: Trial) -> list[str]:
+def check_early_resets(reference: ReferenceRun) -> list[str]:
     """Listen in on the hooks: ``_step()`` may not reset sub-envs whose episode it ends.
 
     The base class does that, once it has asked for the terminal observations.
     """
-    with trial.market.open(trial.num_envs) as vec:
+    with reference.factory.open(reference.num_envs) as vec:
         native = vec.unwrapped
         if not isinstance(native, NativeVecEnv):
             return []
         early = _listen(native)
-        for call in calls(vec, trial.drive.seeds, trial.drive.actions):
+        for call in calls(vec, reference.inputs.seeds, reference.inputs.actions):
             if early:
                 row = early[0]
                 where = f"{call.where}: infos[{row}]['{FINAL_OBSERVATION}']"
@@ -111,18 +112,18 @@ def _listen(native: NativeVecEnv[Any, Any]) -> list[int]:
     return early
 
 
-def check_partial_resets(trial: Trial) -> list[str]:
+def check_partial_resets(reference: ReferenceRun) -> list[str]:
     """Reset half of the rows now and then: the others have to go on as before."""
-    everyone = range(trial.num_envs)
+    everyone = range(reference.num_envs)
     for rows in (everyone[1::2], everyone[::2]):
         others = [row for row in everyone if row not in rows]
         if not others or not rows:
             return []
-        with trial.market.open(trial.num_envs) as vec:
+        with reference.factory.open(reference.num_envs) as vec:
             native = vec.unwrapped
             if not isinstance(native, NativeVecEnv):
                 return []
-            difference = trial.difference(_play_with_resets(trial, vec, native, np.array(rows)), others)
+            difference = reference.difference(_play_with_resets(reference, vec, native, np.array(rows)), others)
         if difference is not None:
             because = ", since this sub-env has not been reset"
             return [difference.problem(because, f" after _reset_envs({list(rows)})")]
@@ -130,10 +131,10 @@ def check_partial_resets(trial: Trial) -> list[str]:
 
 
 def _play_with_resets(
-    trial: Trial, vec: VecEnv[Any, Any], native: NativeVecEnv[Any, Any], rows: Any
-) -> Iterator[Outcome]:
-    for number, call in enumerate(calls(vec, trial.drive.seeds, trial.drive.actions)):
-        yield snapshot(vec, call)
+    reference: ReferenceRun, vec: VecEnv[Any, Any], native: NativeVecEnv[Any, Any], rows: Any
+) -> Iterator[Snapshot]:
+    for number, call in enumerate(calls(vec, reference.inputs.seeds, reference.inputs.actions)):
+        yield take_snapshot(vec, call)
         if number % _PERIOD == 0:
             state = native.rng.bit_generator.state
             try:

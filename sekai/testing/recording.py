@@ -9,9 +9,18 @@ import numpy as np
 
 from sekai.batching.inputs import merge_seeds
 from sekai.testing.draws import GlobalGenerators
-from sekai.testing.outcomes import Call, CallFailed, Difference, Outcome, calls, difference_between, leaves, snapshot
+from sekai.testing.reference import Inputs
 from sekai.testing.results import check_layout, check_values
-from sekai.testing.trial import Drive
+from sekai.testing.snapshots import (
+    Call,
+    CallFailed,
+    Difference,
+    Snapshot,
+    calls,
+    difference_between,
+    leaves,
+    take_snapshot,
+)
 from sekai.testing.values import same
 from sekai.vector import VecEnv
 
@@ -21,38 +30,38 @@ class Recording:
     """One run.
 
     Attributes:
-        outcomes: What each call returned.
+        snapshots: What each call returned.
         problems: The first problem of each kind.
         completed: Whether the run went to its end.
         draws_shared: Whether the sub-envs drew from one generator.
         global_draws: By global generator that the run drew from, the call in which it did so first.
     """
 
-    outcomes: list[Outcome] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
     completed: bool = False
     draws_shared: bool = False
     global_draws: dict[str, str] = field(default_factory=dict)
 
 
-def record(vec: VecEnv[Any, Any], drive: Drive) -> Recording:
+def record(vec: VecEnv[Any, Any], inputs: Inputs) -> Recording:
     """Run a VecEnv and look at each result, and at what becomes of it."""
     recording = Recording()
     generators = GlobalGenerators()
     try:
-        _run(vec, drive, recording, generators)
+        _run(vec, inputs, recording, generators)
     except CallFailed as failure:
         recording.problems["call"] = str(failure)
     recording.global_draws = generators.drawn
-    if recording.outcomes:
-        recording.draws_shared = _draws_shared(drive, recording.outcomes)
+    if recording.snapshots:
+        recording.draws_shared = _draws_shared(inputs, recording.snapshots)
     return recording
 
 
-def _run(vec: VecEnv[Any, Any], drive: Drive, recording: Recording, generators: GlobalGenerators) -> None:
+def _run(vec: VecEnv[Any, Any], inputs: Inputs, recording: Recording, generators: GlobalGenerators) -> None:
     problems = recording.problems
     kept: list[Call] = []
-    for call in calls(vec, drive.seeds, drive.actions):
+    for call in calls(vec, inputs.seeds, inputs.actions):
         generators.look(call.where)
         wrong_layout = list(check_layout(vec, call.where, call.result))
         for number, problem in enumerate(wrong_layout):
@@ -61,21 +70,21 @@ def _run(vec: VecEnv[Any, Any], drive: Drive, recording: Recording, generators: 
             return
         for kind, problem in check_values(vec, call.where, call.result):
             problems.setdefault(kind, problem)
-        _check_actions(call, drive, len(kept), problems)
+        _check_actions(call, inputs, len(kept), problems)
         if kept:
-            _check_kept(vec, kept[-1], recording.outcomes[-1], call.where, problems)
-        recording.outcomes.append(snapshot(vec, call))
+            _check_kept(vec, kept[-1], recording.snapshots[-1], call.where, problems)
+        recording.snapshots.append(take_snapshot(vec, call))
         kept.append(call)
-    for call, outcome in zip(kept, recording.outcomes, strict=True):
-        _check_kept(vec, call, outcome, "the last step", problems)
+    for call, snapshot in zip(kept, recording.snapshots, strict=True):
+        _check_kept(vec, call, snapshot, "the last step", problems)
     recording.completed = True
 
 
-def _check_actions(call: Call, drive: Drive, number: int, problems: dict[str, str]) -> None:
+def _check_actions(call: Call, inputs: Inputs, number: int, problems: dict[str, str]) -> None:
     """Whether the market has left the caller's actions alone."""
     if call.actions is None:
         return
-    given = dict(leaves(drive.actions[number - 1], "actions"))
+    given = dict(leaves(inputs.actions[number - 1], "actions"))
     for name, part in leaves(call.actions, "actions"):
         if not same(part, given[name]):
             rows = [row for row in range(len(part)) if not same(part[row], given[name][row])]
@@ -83,22 +92,22 @@ def _check_actions(call: Call, drive: Drive, number: int, problems: dict[str, st
             problems.setdefault("actions", change.problem(" to stay as the caller gave it"))
 
 
-def _check_kept(vec: VecEnv[Any, Any], call: Call, outcome: Outcome, now: str, problems: dict[str, str]) -> None:
+def _check_kept(vec: VecEnv[Any, Any], call: Call, snapshot: Snapshot, now: str, problems: dict[str, str]) -> None:
     """Whether what a call returned is still what it was."""
-    again = snapshot(vec, call)
+    again = take_snapshot(vec, call)
     changes = [
         Difference(f"{call.where}: infos[{row}]", row, info, changed)
-        for row, (info, changed) in enumerate(zip(outcome.infos, again.infos, strict=True))
+        for row, (info, changed) in enumerate(zip(snapshot.infos, again.infos, strict=True))
         if not same(info, changed)
     ]
-    for change in filter(None, (difference_between(outcome, again), *changes)):
+    for change in filter(None, (difference_between(snapshot, again), *changes)):
         problems.setdefault("alias", change.problem(" to stay as it was returned", f" after {now}"))
 
 
-def _draws_shared(drive: Drive, outcomes: list[Outcome]) -> bool:
+def _draws_shared(inputs: Inputs, snapshots: list[Snapshot]) -> bool:
     """Whether the generator that a native env's sub-envs share has moved from where the seeds put it."""
-    states = [outcome.shared_draws for outcome in outcomes]
+    states = [snapshot.shared_draws for snapshot in snapshots]
     if states[0] is None:
         return False
-    seeded = merge_seeds(drive.seeds, len(drive.seeds), np.random.default_rng)
+    seeded = merge_seeds(inputs.seeds, len(inputs.seeds), np.random.default_rng)
     return any(state != np.random.default_rng(seeded).bit_generator.state for state in states)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sekai.testing.outcomes import first_difference, play
-from sekai.testing.trial import Trial
+from sekai.testing.reference import ReferenceRun
+from sekai.testing.snapshots import first_difference, play
 
 
-def check_repeat(trial: Trial, global_draws: dict[str, str]) -> list[str]:
-    """Play the recorded run in another VecEnv, then in that one once more.
+def check_repeat(reference: ReferenceRun, global_draws: dict[str, str]) -> list[str]:
+    """Make the same run in another VecEnv, then in that one once more.
 
     Args:
-        trial: The trial.
+        reference: The run to repeat.
         global_draws: The global generators that the market has been seen to draw from, and where.
     """
     if global_draws:
@@ -18,10 +18,11 @@ def check_repeat(trial: Trial, global_draws: dict[str, str]) -> list[str]:
             f"{where}: expected every draw to come from self.streams or self.rng, got one from {generator}"
             for generator, where in global_draws.items()
         ]
-    drive = trial.drive
-    with trial.market.open(trial.num_envs) as vec:
+    inputs = reference.inputs
+    with reference.factory.open(reference.num_envs) as vec:
         for place in ("in another VecEnv", "after a reset, which leaves something of the run before"):
-            difference = first_difference(trial.recorded, play(vec, drive.seeds, drive.actions))
+            difference = first_difference(reference.snapshots, play(vec, inputs.seeds, inputs.actions))
             if difference is not None:
-                return [difference.problem(", as these seeds and actions gave before", f" {place}")]
+                cause = "; is there a generator that reset(seed=...) does not reach?"
+                return [difference.problem(", as these seeds and actions gave before", f" {place}{cause}")]
     return []

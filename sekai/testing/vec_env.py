@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.checks import check_count
 from sekai.seeding import check_seed
+from sekai.testing.values import describe
 
 if TYPE_CHECKING:
     from sekai.vector import VecEnv
@@ -24,7 +25,8 @@ def check_vec_env(
     - when the caller writes into all that was returned, and when ``_observe()`` is called between steps;
     - when other rows are reset, act otherwise or have another seed, and when each row is alone in a VecEnv of 1;
     - as part of a batch of thousands, on one thread and on two;
-    - with autoreset off, each ``reset()`` made by hand.
+    - with autoreset off, each ``reset()`` made by hand;
+    - in a rollout of compiled code, if the market offers a compiled step, and in the steps after it.
 
     Shapes, dtypes, finite numbers, the space, arrays that change after they were returned, global generators and the
     way the kernels were compiled are looked at on the way. Infos are compared where they are columns, as a native
@@ -32,6 +34,9 @@ def check_vec_env(
 
     A native env may draw from ``self.rng``, which its sub-envs share, so that no row repeats what it does elsewhere.
     One hint then says so, and rows are compared only as long as that generator is in the same state.
+
+    In the end a native env is given actions just outside of its space, and what its hooks return is held against the
+    dtypes that it is cast to, which gives hints.
 
     Where no episode ends within ``n_steps``, the checks are made under a shorter ``max_episode_steps``, if the factory
     takes one. A wrapper that learns from what it sees, such as ``VecNormalizeObservation``, makes rows depend on each
@@ -47,18 +52,25 @@ def check_vec_env(
     Returns:
         The problems found, each a sentence that says where, what was expected, what came and in which sub-env; of
         several with one likely cause the first. What begins with "hint: " is no problem, but may be worth a look: a
-        batch kernel whose loop was not vectorised, or something that could not be checked. Empty when there is nothing
-        to tell.
+        batch kernel whose loop was not vectorised, an action outside of its space that the market accepts, digits that
+        a cast loses, or something that could not be checked. Empty when there is nothing to tell.
 
     Raises:
-        TypeError: ``num_envs``, ``n_steps`` or ``seed`` is no integer.
+        TypeError: ``factory`` is not callable, as an id or a VecEnv is not; or ``num_envs``, ``n_steps`` or ``seed``
+            is no integer.
         ValueError: ``num_envs`` or ``n_steps`` is below 1, or ``seed`` negative.
     """
+    if not callable(factory):
+        id = factory if isinstance(factory, str) else "SomeId-v0"
+        raise TypeError(
+            "check_vec_env(factory): expected a callable that takes num_envs, e.g. the class of a market or "
+            f'lambda n, **kwargs: sekai.make_vec("{id}", n, **kwargs), got {describe(factory)}'
+        )
     num_envs, n_steps, seed = check_count(num_envs, "num_envs"), check_count(n_steps, "n_steps"), check_seed(seed)
     from sekai.testing.examination import Examination  # here, to keep `import sekai` quick
-    from sekai.testing.trial import Market
+    from sekai.testing.reference import VecEnvFactory
 
-    examination = Examination(Market(factory), num_envs)
+    examination = Examination(VecEnvFactory(factory), num_envs)
     examination.run(n_steps, seed)
     findings = examination.problems + [f"hint: {hint}" for hint in examination.hints]
     return list(dict.fromkeys(findings))

@@ -84,6 +84,10 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     ``num_envs`` seeds is combined into one, where a None entry contributes a draw from the current stream (so a list
     of only None continues it, like ``seed=None``); a Generator raises TypeError.
 
+    A market may also write ``_compiled_step()``, its step as a compiled function of rows. Then ``sekai.rollout`` runs it
+    with a policy of rows in one compiled loop: if autoreset is on, there is neither a time limit of this class nor
+    ``autoreset_options``, and no wrapper around it.
+
     ``get_attr(name)`` / ``call(name)`` read attributes and methods of this object: an array with a leading
     ``num_envs`` axis is split per env, anything else is repeated for every env, and so is everything a method or
     property marked with ``@shared`` returns. ``set_attr(name, values)`` changes an existing attribute (a list of
@@ -266,14 +270,16 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
                 return None
         return None
 
-    def absorb(self, steps: int, observations: NDArray[Any], infos: Any) -> None:
+    def absorb(self, steps: int, ends: NDArray[np.intp], observations: NDArray[Any], infos: Any) -> None:
         """Take over steps that were made with ``compiled_step()``, ``abandon()`` having been called before.
 
         Args:
             steps: How many.
+            ends: intp (k, 2), step and sub-env of the episodes that ended in them, ordered by step.
             observations: What the last one showed.
             infos: Its info columns, as a tuple like ``CompiledStep.infos``.
         """
+        self.__clock.began[ends[:, 1]] = self.__clock.now + ends[:, 0] + 1
         self.__clock.now += steps
         self._absorb(observations, infos)
         self._has_reset = True

@@ -39,8 +39,8 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A snapshot of what one call of a VecEnv returned.
+class Snapshot:
+    """A copy of what one call of a VecEnv returned.
 
     Attributes:
         where: "reset", or "step 12".
@@ -133,13 +133,13 @@ def calls(vec: VecEnv[Any, Any], seeds: Sequence[int], actions: Iterable[Any]) -
 
 def play(
     vec: VecEnv[Any, Any], seeds: Sequence[int], actions: Iterable[Any], rows: Container[int] | None = None
-) -> Iterator[Outcome]:
+) -> Iterator[Snapshot]:
     """As ``calls``, in snapshots."""
     for call in calls(vec, seeds, actions):
-        yield snapshot(vec, call, rows)
+        yield take_snapshot(vec, call, rows)
 
 
-def snapshot(vec: VecEnv[Any, Any], call: Call, rows: Container[int] | None = None) -> Outcome:
+def take_snapshot(vec: VecEnv[Any, Any], call: Call, rows: Container[int] | None = None) -> Snapshot:
     """A copy of everything that a call returned.
 
     Args:
@@ -163,7 +163,7 @@ def snapshot(vec: VecEnv[Any, Any], call: Call, rows: Container[int] | None = No
         if (rows is None or row in rows) and FINAL_OBSERVATION in result.infos[row]:
             info = result.infos[row]
             ends[row] = snapshot_info({key: info[key] for key in end_keys if key in info})
-    return Outcome(call.where, vec.num_envs, parts, infos, ends, shared_draws(vec))
+    return Snapshot(call.where, vec.num_envs, parts, infos, ends, shared_draws(vec))
 
 
 def shared_draws(vec: VecEnv[Any, Any]) -> Any:
@@ -188,8 +188,8 @@ def leaves(batch: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def first_difference(
-    expected: Iterable[Outcome],
-    got: Iterable[Outcome],
+    expected: Iterable[Snapshot],
+    got: Iterable[Snapshot],
     rows: Sequence[int] | None = None,
     got_rows: Sequence[int] | None = None,
     *,
@@ -215,7 +215,7 @@ def first_difference(
 
 
 def difference_between(
-    expected: Outcome, got: Outcome, rows: Sequence[int] | None = None, got_rows: Sequence[int] | None = None
+    expected: Snapshot, got: Snapshot, rows: Sequence[int] | None = None, got_rows: Sequence[int] | None = None
 ) -> Difference | None:
     """As ``first_difference``, of one call."""
     rows = range(expected.num_envs) if rows is None else rows
@@ -251,7 +251,8 @@ def _first_place(one: Any, other: Any) -> tuple[int, ...] | None:
     """The index of the first item in which two parts differ; None if they do not."""
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray) or one.dtype == object:
         return next(((row,) for row, pair in enumerate(zip(one, other, strict=True)) if not same(*pair)), None)
-    if one.shape != other.shape or one.dtype != other.dtype:
+    texts = one.dtype.kind == other.dtype.kind and one.dtype.kind in "SU"  # as wide as the longest in any row
+    if one.shape != other.shape or not (texts or one.dtype == other.dtype):
         return (0,)
     unequal: NDArray[np.bool_] = one != other
     if one.dtype.kind in "fc":

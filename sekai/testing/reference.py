@@ -1,4 +1,4 @@
-"""The market under test: how it is built, what it is driven with, and what it showed."""
+"""The run that every other one is compared with: how its VecEnv is built, what goes in, and what it showed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from sekai.batching import layout
 from sekai.seeding import make_seed_sequence
-from sekai.testing.outcomes import CallFailed, Difference, Outcome, first_difference
+from sekai.testing.snapshots import CallFailed, Difference, Snapshot, first_difference
 from sekai.testing.values import describe, name_error
 from sekai.vector import VecEnv
 
@@ -17,7 +18,7 @@ from sekai.vector import VecEnv
 Factory = Callable[..., VecEnv[Any, Any]]
 
 
-class Market:
+class VecEnvFactory:
     """Builds the VecEnv under test.
 
     Args:
@@ -26,7 +27,7 @@ class Market:
     """
 
     def __init__(self, factory: Factory, **arguments: Any) -> None:
-        self._factory = factory
+        self._call = factory
         self._arguments = arguments
 
     @contextmanager
@@ -48,7 +49,7 @@ class Market:
     def _build(self, num_envs: int) -> VecEnv[Any, Any]:
         call = ", ".join([str(num_envs), *(f"{name}={value!r}" for name, value in self._arguments.items())])
         try:
-            vec = self._factory(num_envs, **self._arguments)
+            vec = self._call(num_envs, **self._arguments)
         except Exception as error:
             raise CallFailed(f"factory({call}): expected a VecEnv, got {name_error(error)}") from error
         if not isinstance(vec, VecEnv):
@@ -58,25 +59,25 @@ class Market:
             raise CallFailed(f"factory({call}): expected {num_envs} sub-envs (num_envs), got {vec.num_envs}")
         return vec
 
-    def having(self, **arguments: Any) -> Market | None:
-        """The same market with further arguments; None if the factory does not take them.
+    def having(self, **arguments: Any) -> VecEnvFactory | None:
+        """The same with further arguments; None if the factory does not take them.
 
         Trying is the one way to know: a ``**kwargs`` in the signature may be handed on to what does not take them.
         """
-        market = Market(self._factory, **{**self._arguments, **arguments})
+        factory = VecEnvFactory(self._call, **{**self._arguments, **arguments})
         try:
-            with market.open(1):
+            with factory.open(1):
                 pass
         except CallFailed as failure:
             if isinstance(failure.__cause__, TypeError) and any(f"'{name}'" in str(failure) for name in arguments):
                 return None
             raise
-        return market
+        return factory
 
 
 @dataclass(frozen=True)
-class Drive:
-    """What a market is driven with.
+class Inputs:
+    """What goes into a run.
 
     Attributes:
         seeds: One per sub-env; those of more sub-envs begin with those of fewer.
@@ -89,37 +90,44 @@ class Drive:
     other_actions: list[Any]
 
     @classmethod
-    def draw(cls, vec: VecEnv[Any, Any], n_steps: int, seed: int) -> Drive:
+    def draw(cls, vec: VecEnv[Any, Any], n_steps: int, seed: int) -> Inputs:
         """Seeds and random actions that follow from one seed."""
         ours, others, *seeds = make_seed_sequence(seed, vec.num_envs + 2)
         batches = []
         for each in (ours, others):
             space = deepcopy(vec.batch_action_space)
             space.seed(each)
-            batches.append([space.sample() for _ in range(n_steps)])
+            samples = (space.sample() for _ in range(n_steps))
+            batches.append([layout.as_batch(vec.action_space, vec.num_envs, sample) for sample in samples])
         return cls(seeds, *batches)
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A market and its first run, which every later one is compared with.
+class ReferenceRun:
+    """The first run of a market, which every later one is compared with.
 
     Attributes:
-        market: Builds it.
+        factory: Builds the market.
         num_envs: The number of sub-envs.
-        drive: What it was driven with.
-        recorded: What it showed: the reset, then each step.
+        inputs: What went in.
+        snapshots: What it showed: the reset, then each step.
         draws_shared: Whether its sub-envs draw from one generator, ``self.rng``.
     """
 
-    market: Market
+    factory: VecEnvFactory
     num_envs: int
-    drive: Drive
-    recorded: list[Outcome]
+    inputs: Inputs
+    snapshots: list[Snapshot]
     draws_shared: bool
 
+    @property
+    def observation_bytes(self) -> int:
+        """Bytes that the observation of one sub-env takes, at least 1."""
+        batch = [part for name, part in self.snapshots[0].parts.items() if name.startswith("observations")]
+        return max(1, sum(int(getattr(part, "nbytes", 0)) for part in batch) // self.num_envs)
+
     def difference(
-        self, got: Iterable[Outcome], rows: Sequence[int] | None = None, got_rows: Sequence[int] | None = None
+        self, got: Iterable[Snapshot], rows: Sequence[int] | None = None, got_rows: Sequence[int] | None = None
     ) -> Difference | None:
-        """Where another run differs from the recorded one (see ``first_difference``)."""
-        return first_difference(self.recorded, got, rows, got_rows, shared_draws=self.draws_shared)
+        """Where another run differs from this one (see ``first_difference``)."""
+        return first_difference(self.snapshots, got, rows, got_rows, shared_draws=self.draws_shared)
