@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from time import perf_counter
 from typing import Any, Generic, TypeVar, cast, overload
 
 import numba
@@ -19,6 +20,7 @@ from numba.core.errors import NumbaError
 
 from sekai.checks import check_count
 from sekai.kernels import threads
+from sekai.kernels.choice import Choice
 from sekai.kernels.columns import has_rows, lengths, rows_between
 from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel
@@ -28,8 +30,11 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 #: Rows that are worked on at once: few enough for some twenty columns of them to stay in a core's cache.
 BLOCK = 1024
 
-#: Fewer rows than this are not worth a second thread, which others may keep from running while it is waited for.
+#: Fewer rows than this are not worth a second thread, whoever has woken it up.
 PARALLEL_FROM = 8192
+
+#: Numbers of rows for which a kernel remembers what was quicker.
+_MOST_CHOICES = 64
 
 #: Then no kernel runs on several threads, which no exception leaves.
 BOUNDS_ARE_CHECKED = bool(numba.config.BOUNDSCHECK)
@@ -39,7 +44,7 @@ BOUNDS_ARE_CHECKED = bool(numba.config.BOUNDSCHECK)
 def jit_batch(function: Kernel, /) -> Kernel: ...
 @overload
 def jit_batch(
-    *, shared: str | Iterable[str] = (), block: int = BLOCK, parallel_from: int = PARALLEL_FROM
+    *, shared: str | Iterable[str] = (), block: int = BLOCK, parallel_from: int | None = None
 ) -> Callable[[Kernel], Kernel]: ...
 def jit_batch(
     function: Any = None,
@@ -47,7 +52,7 @@ def jit_batch(
     *,
     shared: str | Iterable[str] = (),
     block: int = BLOCK,
-    parallel_from: int = PARALLEL_FROM,
+    parallel_from: int | None = None,
 ) -> Any:
     """Compile a kernel over rows. Use it bare (``@jit_batch``) or with options, as ``sekai.kernels.jit``.
 
@@ -60,7 +65,8 @@ def jit_batch(
         function: The kernel.
         shared: Names of the arguments whose arrays are not rows; one string may hold several, as in ``"prices terms"``.
         block: Rows that the kernel gets at once, at most.
-        parallel_from: From how many rows on a call is spread over ``sekai.kernels.get_num_threads()`` threads.
+        parallel_from: From how many rows on a call is spread over ``sekai.kernels.get_num_threads()`` threads. None:
+            from 8192 on where that is quicker, by the times of the calls.
 
     Returns:
         The compiled kernel, or a decorator. The kernel raises ValueError when arrays are of different lengths or there
@@ -78,7 +84,8 @@ def jit_batch(
     """
     names = tuple(shared.split()) if isinstance(shared, str) else tuple(shared)
     block = check_count(block, "jit_batch(block=...)")
-    parallel_from = check_count(parallel_from, "jit_batch(parallel_from=...)")
+    if parallel_from is not None:
+        parallel_from = check_count(parallel_from, "jit_batch(parallel_from=...)")
 
     def decorate(function: Kernel) -> Kernel:
         return cast(Kernel, BatchKernel(function, names, block, parallel_from))
@@ -93,10 +100,10 @@ class BatchKernel(Generic[Kernel]):
         py_func: The function, as written.
         kernel: It compiled for one block of rows, to be called from other kernels.
         block: Rows that the kernel gets at once, at most.
-        parallel_from: From how many rows on a call is spread over threads.
+        parallel_from: From how many rows on a call may be spread over threads.
     """
 
-    def __init__(self, function: Kernel, shared: tuple[str, ...], block: int, parallel_from: int) -> None:
+    def __init__(self, function: Kernel, shared: tuple[str, ...], block: int, parallel_from: int | None) -> None:
         names = tuple(inspect.signature(function).parameters)
         for name in shared:
             if name not in names:
@@ -106,7 +113,9 @@ class BatchKernel(Generic[Kernel]):
         self.__qualname__: str = function.__qualname__
         self.py_func = function
         self.kernel = compile_kernel(function)
-        self.block, self.parallel_from = block, parallel_from
+        self.block = block
+        self.parallel_from = PARALLEL_FROM if parallel_from is None else parallel_from
+        self._is_measured = parallel_from is None
         self._names = names
         self._rows = tuple(position for position, name in enumerate(names) if name not in shared)
         if not self._rows:
@@ -124,21 +133,42 @@ class BatchKernel(Generic[Kernel]):
         n = len(column) if column.__class__ is np.ndarray and column.ndim else self._count(args)
         num_threads = threads.get_num_threads()
         try:
-            alone = num_threads == 1 or n < self.parallel_from or BOUNDS_ARE_CHECKED
-            before = 0 if alone else threads.enter(num_threads)
-            if not before:
+            if num_threads == 1 or n < self.parallel_from or BOUNDS_ARE_CHECKED:
                 fits = drivers.call_serial(n, *args)
+            elif self._is_measured and threads.are_measured():
+                fits = self._call_quicker(drivers, n, num_threads, args)
             else:
-                try:
-                    fits = drivers.call_parallel(n, num_threads, *args)
-                finally:
-                    threads.leave(before)
+                fits = self._call_parallel(drivers, n, num_threads, args)
         except (NumbaError, NameError):
             self._compile_alone(args)
             raise
         if not fits:
             found = {self._names[position]: sorted(set(lengths(args[position]))) for position in self._rows}
             raise ValueError(f"{self.__name__}: expected as many rows in each array, got {found}")
+
+    def _call_parallel(self, drivers: Drivers, n: int, num_threads: int, args: tuple[Any, ...]) -> bool:
+        before = threads.enter(num_threads)
+        if not before:
+            return drivers.call_serial(n, *args)
+        try:
+            return drivers.call_parallel(n, num_threads, *args)
+        finally:
+            threads.leave(before)
+
+    def _call_quicker(self, drivers: Drivers, n: int, num_threads: int, args: tuple[Any, ...]) -> bool:
+        """Run it in the way that has been quicker lately."""
+        choice = drivers.choices.get((n, num_threads))
+        if choice is None:
+            if len(drivers.choices) >= _MOST_CHOICES:
+                drivers.choices.clear()
+            choice = drivers.choices[n, num_threads] = Choice()
+        start = perf_counter()
+        if choice.parallel:
+            fits = self._call_parallel(drivers, n, num_threads, args)
+        else:
+            fits = drivers.call_serial(n, *args)
+        choice.record(perf_counter() - start)
+        return fits
 
     @property
     def dispatchers(self) -> list[Any]:
@@ -212,6 +242,7 @@ class Drivers:
         parallel: The same on several.
         call_serial: Calls it as ``(n, *args)``.
         call_parallel: Calls it as ``(n, num_threads, *args)``.
+        choices: Which of the two is quicker, by the numbers of rows and threads.
     """
 
     def __init__(self, batch: BatchKernel[Any], args: tuple[Any, ...]) -> None:
@@ -263,5 +294,6 @@ def call_parallel(n, num_threads, {", ".join(arguments)}):
             scope[name].__qualname__ = f"{batch.__qualname__}_{name}"
         self.serial = scope["_serial"] = compile_kernel(scope["serial"])
         self.parallel = scope["_parallel"] = compile_kernel(scope["parallel"], parallel=True)
+        self.choices: dict[tuple[int, int], Choice] = {}
         self.call_serial: Callable[..., bool] = scope["call_serial"]
         self.call_parallel: Callable[..., bool] = scope["call_parallel"]

@@ -6,8 +6,8 @@ on how often it has drawn, never on the other sub-envs, on threads or on the pro
 
 Two ways to draw in a kernel:
 
-- ``uniform(streams, i)``, ``normal(streams, i)`` and the like draw for row ``i`` and move its counter on, by a block for
-  each variate;
+- ``uniform(streams, i)``, ``normal(streams, i)`` and the like draw for row ``i`` and move its counter on, by a block
+  for each variate;
 - ``philox(key, counter)`` with ``uniform_of``, ``maths.normal`` and ``maths.normal_pair64`` make the words of a block
   into variates and change nothing. A kernel that needs several gets them from one block, and then adds to the counters
   what it has used.

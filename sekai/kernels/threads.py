@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numba
 
@@ -31,6 +33,8 @@ def get_num_threads() -> int:
 def set_num_threads(n: int) -> None:
     """Set the number of threads that large batches are spread over, in this process. It changes no number.
 
+    A kernel uses them where that is quicker than one thread is: its calls are timed.
+
     Args:
         n: At least 1; more than there are means all there are.
 
@@ -40,6 +44,25 @@ def set_num_threads(n: int) -> None:
     """
     global _num_threads
     _num_threads = min(check_count(n, "set_num_threads(n)"), _most)
+
+
+_measured = True
+
+
+def are_measured() -> bool:
+    """Whether the times of calls decide if a large batch is spread over threads, and not its size alone."""
+    return _measured
+
+
+@contextmanager
+def always_used() -> Iterator[None]:
+    """Spread large batches over threads whether that is quicker or not, for tests of what threads might change."""
+    global _measured
+    before, _measured = _measured, False
+    try:
+        yield
+    finally:
+        _measured = before
 
 
 #: How often a thread of GNU OpenMP looks for work before it goes to sleep. By itself it would look for a millisecond,

@@ -23,13 +23,14 @@ def warm_up(factory: Callable[[int], Any], num_envs: int = 8192) -> float:
         Seconds that it took.
     """
     start = perf_counter()
-    for count in (1, num_envs) if threads.get_num_threads() > 1 else (1,):
-        vec = factory(count)
-        try:
-            vec.reset(seed=0)
-            space = vec.batch_action_space
-            space.seed(0)
-            vec.step(space.sample())
-        finally:
-            vec.close()
+    with threads.always_used():
+        for count in (1, num_envs) if threads.get_num_threads() > 1 else (1,):
+            vec = factory(count)
+            try:
+                vec.reset(seed=0)
+                space = vec.batch_action_space
+                space.seed(0)
+                vec.step(space.sample())
+            finally:
+                vec.close()
     return perf_counter() - start

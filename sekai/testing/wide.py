@@ -70,13 +70,15 @@ def _widen(reference: ReferenceRun, vec: VecEnv[Any, Any]) -> Inputs:
 def _on_threads(num_threads: int, run: Iterator[Snapshot]) -> Iterator[Snapshot]:
     """A run whose calls are spread over a number of threads."""
     from sekai.kernels import get_num_threads, set_num_threads
+    from sekai.kernels.threads import always_used
 
     before = get_num_threads()
     while True:
         set_num_threads(num_threads)
         numba_before = _limit_numba(get_num_threads())  # for kernels that use Numba's threads by themselves
         try:
-            snapshot = next(run, None)
+            with always_used():
+                snapshot = next(run, None)
         finally:
             _limit_numba(numba_before)
             set_num_threads(before)

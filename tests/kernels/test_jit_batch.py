@@ -426,6 +426,23 @@ def test_two_threads_at_once_where_numba_can_only_run_one():
     assert run(code, NUMBA_THREADING_LAYER="workqueue") == ["True True"]
 
 
+@jit_batch(block=16)
+def shift_far(x, out):
+    for i in range(len(out)):
+        out[i] = x[i] + 0.1
+
+
+def test_large_batches_are_spread_where_that_is_quicker_and_numbers_do_not_tell():
+    set_num_threads(2)
+    x = np.arange(20_000.0)
+    for _ in range(40):
+        out = np.zeros(20_000)
+        shift_far(x, out)
+        assert (out == x + 0.1).all()
+    compiled = [bool(each.overloads) for each in shift_far.dispatchers] if not numba.config.DISABLE_JIT else [True] * 2
+    assert compiled == [True, True]  # both ways have been tried
+
+
 def test_used_bare_or_with_options():
     @jit_batch
     def bare(x, out):

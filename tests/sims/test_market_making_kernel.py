@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from naive_market_making import NaiveMarketMaker
 
 from sekai.kernels import get_num_threads, set_num_threads
+from sekai.kernels.threads import always_used
 from sims.market_making import MarketMakingVecEnv, Randomized
 
 PER_ENV = ("initial_price", "volatility", "arrival_rate", "fill_decay")
@@ -331,7 +332,8 @@ def test_neither_blocks_nor_threads_change_a_row(midprice, given_as):
         runs = []
         for threads in (1, 2):
             set_num_threads(threads)
-            runs.append(outcomes(seeds, actions, **terms))
+            with always_used():
+                runs.append(outcomes(seeds, actions, **terms))
     finally:
         set_num_threads(before)
     for one, two, rows_alone in zip(*runs, expected, strict=True):

@@ -14,6 +14,7 @@ import sekai
 import sims
 from sekai.batching import layout
 from sekai.kernels import get_num_threads, set_num_threads
+from sekai.kernels.threads import always_used
 from sims.market_making import Randomized
 
 if not sekai.all_specs():  # where the package is not installed, nothing announces its markets
@@ -200,7 +201,8 @@ def test_a_batch_may_be_cut_anywhere(id, settings, autoreset, cuts):
 @pytest.fixture
 def threads():
     before = get_num_threads()
-    yield set_num_threads
+    with always_used():
+        yield set_num_threads
     set_num_threads(before)
 
 
