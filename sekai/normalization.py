@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.batching.buffers import SMALL, Buffers
+from sekai.batching.buffers import Buffers
 from sekai.spaces import Box, Dict, MaskedBox, Space, Tuple
 from sekai.stats import LARGEST, MANY_NUMBERS, ArrayStats, RunningMeanStd, StatsKind, make_stats, moment_kernels
 
@@ -119,10 +119,7 @@ class ObservationNormalizer:
     def _scaled(
         self, values: NDArray[Any], stats: ArrayStats, dtype: np.dtype[Any], buffers: Buffers | None
     ) -> NDArray[Any]:
-        if buffers is None or values.size * dtype.itemsize < SMALL:
-            out = np.empty(values.shape, dtype)
-        else:
-            out = buffers.take(values.shape, dtype)
+        out = np.empty(values.shape, dtype) if buffers is None else buffers.take(values.shape, dtype)
         scaled = stats.normalize(values, self.epsilon, out=out)
         return scaled if self.clip is None else np.clip(scaled, -self.clip, self.clip, out=scaled)
 
@@ -186,8 +183,9 @@ class DiscountedReturn:
 
     def scale(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """The rewards, float64 (n,), divided by the standard deviation of the returns."""
-        out = self._buffers.take(rewards.shape, np.float64) if rewards.nbytes >= SMALL else None
-        return np.multiply(rewards, 1.0 / np.sqrt(self.return_rms.var + self.epsilon), out=out)
+        out = self._buffers.take(rewards.shape, np.float64)
+        np.multiply(rewards, 1.0 / np.sqrt(self.return_rms.var + self.epsilon), out=out)
+        return out
 
     def end(self, dones: NDArray[np.bool_]) -> None:
         """Start the returns of the envs in ``dones``, bool (n,), again: their episode ended."""

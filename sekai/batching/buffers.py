@@ -34,38 +34,49 @@ class Slab(np.ndarray):
 
 
 class Buffers:
-    """Makes arrays, out of memory used before where there is some."""
+    """Makes arrays, out of memory used before where there is some.
 
-    def __init__(self) -> None:
-        """Keep nothing yet."""
-        self._kept: dict[int, deque[Any]] = {}
+    Args:
+        least: Bytes below which an array comes from the allocator.
+    """
+
+    def __init__(self, least: int = SMALL) -> None:
+        self._least = least
+        self._kept: dict[int, deque[Any]] = {}  # by size, the oldest first
+        # The same by shape and dtype, for speed; None where arrays come from the allocator.
+        self._of_kind: dict[tuple[tuple[int, ...], Any], deque[Any] | None] = {}
 
     def __reduce__(self) -> Any:
-        return Buffers, ()  # a copy has its own to make
+        return Buffers, (self._least,)  # a copy has its own to make
 
     def take(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An array of this shape and dtype, C-contiguous, its values undefined.
 
-        No other array of those that are still referred to, in part or as a whole, shares its memory. Worth its while
-        from ``SMALL`` bytes on.
+        No other array of those that are still referred to, in part or as a whole, shares its memory.
         """
-        dtype = np.dtype(dtype)
-        if dtype.hasobject:  # which nobody would count references to
-            objects: NDArray[Any] = np.empty(shape, dtype)
-            return objects
-        size = math.prod(shape) * dtype.itemsize
-        kept = self._kept.get(size)
+        try:
+            kept = self._of_kind[shape, dtype]
+        except KeyError:
+            kept = self._of_kind[shape, dtype] = self._find(shape, np.dtype(dtype))
+        except TypeError:  # a list of fields
+            return self.take(shape, np.dtype(dtype))
         if kept is None:
-            kept = self._kept[size] = deque()
+            return np.empty(shape, dtype)
         slab = kept.popleft() if kept else None
         if slab is None or sys.getrefcount(slab) > _SOLE:
             if slab is not None and len(kept) < _MOST - 1:
                 kept.append(slab)
-            slab = Slab(size + _ALIGNMENT, np.uint8)
+            slab = Slab(math.prod(shape) * np.dtype(dtype).itemsize + _ALIGNMENT, np.uint8)
             slab.offset = -slab.ctypes.data % _ALIGNMENT
         kept.append(slab)
         array: NDArray[Any] = np.ndarray(shape, dtype, slab, slab.offset)
         return array
+
+    def _find(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> deque[Any] | None:
+        size = math.prod(shape) * dtype.itemsize
+        if size < self._least or dtype.hasobject:  # nobody would count references to those
+            return None
+        return self._kept.setdefault(size, deque())
 
 
 def is_recycled(array: NDArray[Any]) -> bool:

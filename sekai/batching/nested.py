@@ -71,7 +71,7 @@ def take(batch: Any, rows: NDArray[np.intp]) -> Any:
 
     def rows_of(part: Any) -> Any:
         if isinstance(part, np.ndarray):
-            return part[rows]
+            return part.take(rows, axis=0)  # several times as quick as an index
         return [snapshot_value(part[row]) for row in rows.tolist()]
 
     return map_parts(rows_of, batch)

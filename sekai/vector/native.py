@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sekai.batching import inputs, layout
-from sekai.batching.buffers import SMALL, Buffers, is_recycled, is_whole
+from sekai.batching.buffers import Buffers, is_recycled, is_whole
 from sekai.batching.episodes import EndedBatch, MaskEpisodes
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import snapshot_columns
@@ -84,8 +84,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     ``num_envs`` seeds is combined into one, where a None entry contributes a draw from the current stream (so a list
     of only None continues it, like ``seed=None``); a Generator raises TypeError.
 
-    A market may also write ``_compiled_step()``, its step as a compiled function of rows. Then ``sekai.rollout`` runs it
-    with a policy of rows in one compiled loop: if autoreset is on, there is neither a time limit of this class nor
+    A market may also write ``_compiled_step()``, its step as a compiled function of rows. Then ``sekai.rollout`` runs
+    it with a policy of rows in one compiled loop: if autoreset is on, there is neither a time limit of this class nor
     ``autoreset_options``, and no wrapper around it.
 
     ``get_attr(name)`` / ``call(name)`` read attributes and methods of this object: an array with a leading
@@ -206,9 +206,6 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
             dtype: Of the array.
             shape: What follows the axis of the sub-envs.
         """
-        dtype = np.dtype(dtype)
-        if self.num_envs * dtype.itemsize < SMALL:
-            return np.empty((self.num_envs, *shape), dtype)
         return self.__buffers.take((self.num_envs, *shape), dtype)
 
     def _where(self, index: int) -> str:

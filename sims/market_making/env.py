@@ -260,7 +260,7 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         return self._observations
 
     def _observe_rows(self, indices: NDArray[np.intp]) -> NDArray[np.float32]:
-        return self._observations[indices]
+        return self._observations.take(indices, axis=0)
 
     def _step(
         self, actions: NDArray[np.float32]
@@ -343,8 +343,7 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
     def _start_state(self, indices: NDArray[np.intp]) -> State:
         """The state in which some sub-envs begin an episode."""
         price = self._values.now["initial_price"]
-        mid = np.full(len(indices), price) if isinstance(price, float) else price[indices]
-        columns = (mid, *(np.zeros(len(indices)) for _ in range(3)))
-        for column in columns:
-            column.flags.writeable = False
-        return State(*columns)
+        mid, nothing = np.empty(len(indices)), np.zeros(len(indices))
+        mid[:] = price if isinstance(price, float) else price.take(indices)
+        mid.flags.writeable = nothing.flags.writeable = False
+        return State(mid, inventory=nothing, cash=nothing, wealth=nothing)

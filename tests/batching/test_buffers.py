@@ -53,7 +53,7 @@ actions = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(actions)
 def test_nothing_that_is_still_seen_changes(actions):
-    buffers, held = Buffers(), []
+    buffers, held = Buffers(least=0), []
     for number, (action, what, how) in enumerate(actions):
         if action == "take":
             array = buffers.take(what, np.int64)
@@ -74,7 +74,7 @@ def test_nothing_that_is_still_seen_changes(actions):
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_whatever_sees_a_part_of_it_keeps_it(hold):
-    buffers = Buffers()
+    buffers = Buffers(least=0)
     array = buffers.take((4, 4), np.int64)
     array[...] = 1
     kept = hold(array)
@@ -90,7 +90,7 @@ def address(array):
 
 
 def test_memory_is_used_again_once_nobody_sees_it():
-    buffers = Buffers()
+    buffers = Buffers(least=0)
     seen, last = set(), []
     for _ in range(50):
         last = [*last[-2:], buffers.take((8, 1000), np.float64)]  # as results are: the last few are held
@@ -99,14 +99,14 @@ def test_memory_is_used_again_once_nobody_sees_it():
 
 
 def test_memory_is_used_again_for_another_shape_of_the_same_size():
-    buffers = Buffers()
+    buffers = Buffers(least=0)
     first = address(buffers.take((100, 8), np.float64))
     assert address(buffers.take((1600,), np.float32)) == first
     assert address(buffers.take((100, 9), np.float64)) != first
 
 
 def test_what_was_held_for_long_is_used_again_at_last():
-    buffers = Buffers()
+    buffers = Buffers(least=0)
     held = [buffers.take((1000,), np.float64) for _ in range(10)]
     places = {address(array) for array in held}
     held.clear()
@@ -116,7 +116,7 @@ def test_what_was_held_for_long_is_used_again_at_last():
 
 def test_no_more_than_a_few_are_kept_however_many_there_were():
     size = 100_000
-    buffers = Buffers()
+    buffers = Buffers(least=0)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -136,7 +136,7 @@ def test_no_more_than_a_few_are_kept_however_many_there_were():
 )
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (5, 3), (0, 3), (SMALL,)], ids=str)
 def test_arrays_are_ordinary_ones(shape, dtype):
-    buffers = Buffers()
+    buffers = Buffers(least=0)
     for _ in range(3):
         array = buffers.take(shape, dtype)
         assert type(array) is np.ndarray
@@ -147,7 +147,7 @@ def test_arrays_are_ordinary_ones(shape, dtype):
 
 @pytest.mark.parametrize("dtype", [object, [("a", object), ("b", "f8")]], ids=str)
 def test_objects_get_memory_of_their_own(dtype):
-    buffers = Buffers()
+    buffers = Buffers(least=0)
     array = buffers.take((SMALL,), dtype)
     assert array.shape == (SMALL,) and array.dtype == dtype and not is_recycled(array)
     array[...] = np.zeros(1, dtype)
@@ -155,7 +155,7 @@ def test_objects_get_memory_of_their_own(dtype):
 
 
 def test_only_whole_arrays_are_known_again():
-    array = Buffers().take((4, 4), np.float64)
+    array = Buffers(least=0).take((4, 4), np.float64)
     assert is_recycled(array)
     for other in (array[1:], array.reshape(16), array.T, array.copy(), np.empty((4, 4)), np.empty((4, 4))[1:]):
         assert not is_recycled(other)
@@ -163,9 +163,16 @@ def test_only_whole_arrays_are_known_again():
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
 def test_a_copy_shares_nothing_and_carries_nothing(duplicate):
-    buffers = Buffers()
+    buffers = Buffers(least=0)
     places = {address(buffers.take((SMALL,), np.uint8)) for _ in range(3)}
     assert len(pickle.dumps(buffers)) < 200
     other = duplicate(buffers)
     arrays = [other.take((SMALL,), np.uint8) for _ in range(5)]
     assert not places & {address(array) for array in arrays}
+
+
+def test_small_arrays_come_from_the_allocator():
+    buffers = Buffers()
+    assert not is_recycled(buffers.take((SMALL // 8 - 1,), np.float64))
+    assert is_recycled(buffers.take((SMALL // 8,), np.float64))
+    assert copy.deepcopy(Buffers(least=5)).take((5,), np.uint8).base is not None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
-from sekai.batching.buffers import SMALL, Buffers
+from sekai.batching.buffers import Buffers
 from sekai.batching.episodes import resets_itself
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import EPISODE, FINAL_INFO, FINAL_OBSERVATION, RESET_INFO, column_item, snapshot_value
@@ -160,8 +160,6 @@ class ColumnsToInfos:
         return copied
 
     def _new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        if dtype.hasobject or self._num_envs * dtype.itemsize < SMALL:
-            return np.empty((self._num_envs, *shape), dtype)
         return self._buffers.take((self._num_envs, *shape), dtype)
 
 
