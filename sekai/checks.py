@@ -81,8 +81,12 @@ def as_numbers(values: ArrayLike, name: str, kinds: str = "iuf") -> NDArray[Any]
 
     Raises:
         TypeError: They are of another dtype.
+        ValueError: They are ragged.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name}: expected numbers in one array, got rows of different lengths") from None
     if array.dtype.kind not in kinds:
         raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}")
     if np.ma.is_masked(values):

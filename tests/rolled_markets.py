@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from broken_markets import GoodVec, move_row
 
@@ -25,6 +26,7 @@ class Faults(NamedTuple):
         accepts: Whether it takes what is no number.
         most: The largest action that it takes.
         by_row: (N,), is added to rewards, read as if the rows of a block were those of the batch.
+        by_thread: Is added to rewards once for each thread that comes before the one that runs it.
     """
 
     by_row: np.ndarray
@@ -36,6 +38,7 @@ class Faults(NamedTuple):
     writes: bool = False
     accepts: bool = False
     most: float = 1.0
+    by_thread: float = 0.0
 
 
 class RolledColumns(NamedTuple):
@@ -66,6 +69,8 @@ def roll_good(faults, columns, now, actions, before, infos, outcome):
         level[i] = move_row(level[i], push, word)
         age[i] += 1
         outcome.rewards[i] = -level[i] * level[i] + faults.reward + faults.by_row[i]
+        if faults.by_thread:
+            outcome.rewards[i] += faults.by_thread * numba.get_thread_id()
         outcome.terminated[i] = abs(level[i]) > 1.5
         outcome.truncated[i] = age[i] >= 12 or age[i] == faults.early
         infos.level[i], infos.age[i] = level[i] + faults.told, age[i]
@@ -106,6 +111,10 @@ class RolledRewards(RolledVec):
 
 class RolledObservations(RolledVec):
     faults = {"shown": 1.0}
+
+
+class RolledThreads(RolledVec):
+    faults = {"by_thread": 1.0}
 
 
 class RolledFlags(RolledVec):

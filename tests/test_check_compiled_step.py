@@ -30,6 +30,8 @@ FAULTS = {
     markets.RolledRefusal: "compiled rollout: expected 1000 steps, got InvalidAction: rollout, step #: "
     "expected an action that step() takes, got [#] (sub-env #)",
     markets.RolledBlocks: "compiled rollout, step 1: rewards[1050]: expected #, as step() gives, got # (sub-env 1050)",
+    markets.RolledThreads: "compiled rollout on 2 threads, step 1: rewards[#]: expected #, as step() gives, got # "
+    "(sub-env #)",
     markets.RolledStreams: "after a compiled rollout, step 1000: streams.counter[0]: expected #, "
     "as after so many calls of step(), got # (sub-env 0)",
     markets.RolledState: "after a compiled rollout, step 1000: _observe()[0, 1]: expected #, "

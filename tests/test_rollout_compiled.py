@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 
 import numba
 import numpy as np
@@ -14,7 +13,7 @@ from vector.backends import assert_same
 import sekai
 from sekai import Dict
 from sekai.errors import InvalidAction, ResetRequired
-from sekai.kernels import get_num_threads, jit, set_num_threads
+from sekai.kernels import get_num_threads, jit, rolling, set_num_threads
 from sims.market_making import AvellanedaStoikov, CarteaJaimungal, FixedSpread, MarketMakingVecEnv, Randomized
 from sims.trading import TradingVecEnv
 
@@ -170,30 +169,26 @@ def test_the_earliest_refused_action_is_named(threads):
         sekai.rollout(vec, refuse_in_some_rows, 40, seed=3, progress=False)
 
 
-def test_an_interrupted_rollout_has_to_be_reset():
+def test_an_interrupted_rollout_has_to_be_reset(monkeypatch):
+    """Ctrl-C during compiled code is raised when that has returned, before what it did is taken over."""
+    calls, real = [], rolling.roll
+
+    def interrupted(*args):
+        real(*args)
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
     if not hasattr(lean, "py_func"):
         return  # it is stepped one by one then
-
-    class Stop(Exception):
-        pass
-
-    def stop(*args):
-        raise Stop
-
-    vec = MarketMakingVecEnv(4096, n_steps=20)
-    sekai.rollout(vec, lean, 64, progress=False)
-    before = signal.signal(signal.SIGALRM, stop)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(Stop):
-            sekai.rollout(vec, lean, 10**5, progress=False)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    monkeypatch.setattr(rolling, "roll", interrupted)
+    vec = MarketMakingVecEnv(5, n_steps=20)
+    with pytest.raises(KeyboardInterrupt):
+        sekai.rollout(vec, lean, 300, progress=False)
     with pytest.raises(ResetRequired):
-        vec.step(np.zeros((4096, 2), dtype=np.float32))
+        vec.step(np.zeros((5, 2), dtype=np.float32))
     again = sekai.rollout(vec, lean, 30, seed=2, progress=False)
-    fresh = sekai.rollout(MarketMakingVecEnv(4096, n_steps=20), lean, 30, seed=2, progress=False)
+    fresh = sekai.rollout(MarketMakingVecEnv(5, n_steps=20), lean, 30, seed=2, progress=False)
     assert np.array_equal(again.rewards, fresh.rewards)
 
 
@@ -219,13 +214,16 @@ def test_a_market_that_steps_otherwise_than_its_parent_is_stepped():
 
 def test_memory_of_an_earlier_rollout_is_written_over(threads):
     vec = MarketMakingVecEnv(5000, n_steps=20)
-    used = sekai.rollout(vec, FixedSpread.for_env(vec, half_spread=0.4), 100, seed=1, progress=False)
-    memory = used.observations.ctypes.data, used.rewards.ctypes.data
-    again = sekai.rollout(vec, lean, 100, seed=2, progress=False, out=used)
-    assert (again.observations.ctypes.data, again.rewards.ctypes.data) == memory
-    fresh = sekai.rollout(vec, lean, 100, seed=2, progress=False)
-    for name in FIELDS:
-        assert_same(getattr(fresh, name), getattr(again, name), name)
+    keys = ("wealth", "bid_filled")
+    used = sekai.rollout(vec, FixedSpread.for_env(vec, half_spread=0.4), 100, seed=1, infos=keys, progress=False)
+    memory = [array.ctypes.data for array in (used.observations, used.rewards, *used.infos.values())]
+    again = sekai.rollout(vec, lean, 100, seed=2, infos=keys, progress=False, out=used)
+    assert [array.ctypes.data for array in (again.observations, again.rewards, *again.infos.values())] == memory
+    fresh = sekai.rollout(vec, lean, 100, seed=2, infos=keys, progress=False)
+    stepped = sekai.rollout(vec, StepByStep(lean, vec), 100, seed=2, infos=keys, progress=False, out=again)
+    for record in (fresh, stepped):
+        for name in (*FIELDS, "infos"):
+            assert_same(getattr(record, name), getattr(again, name), name)
 
 
 @jit

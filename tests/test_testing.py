@@ -377,7 +377,7 @@ def test_a_seed_that_is_ignored():
 
     problem = the_only_problem(Fixed())
     assert problem == (
-        "reset(seed=1): expected the seed to reach _set_rng(), got _rng_seed None and the same run as with seed 0"
+        "reset(seed=1): expected the seed to reach _set_rng(), got rng_seed None and the same run as with seed 0"
     )
 
 

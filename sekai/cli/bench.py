@@ -37,7 +37,8 @@ examples:
       --wrap statistics,normalize-observation,normalize-reward
 
 columns:
-  on           how many threads, or worker processes, the copies are spread over
+  on           how many worker processes the copies are spread over, or over how
+               many threads at most: a kernel uses them where that is quicker
   env-steps/s  steps of single copies per second of step() alone, without the
                policy: the median of five rounds, in which all rows take turns
   a step       the time of one step() of all copies

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any, Generic, TypeVar, cast, overload
@@ -32,9 +33,6 @@ BLOCK = 1024
 
 #: Fewer rows than this are not worth a second thread, whoever has woken it up.
 PARALLEL_FROM = 8192
-
-#: Numbers of rows for which a kernel remembers what was quicker.
-_MOST_CHOICES = 64
 
 #: Then no kernel runs on several threads, which no exception leaves.
 BOUNDS_ARE_CHECKED = bool(numba.config.BOUNDSCHECK)
@@ -157,17 +155,14 @@ class BatchKernel(Generic[Kernel]):
 
     def _call_quicker(self, drivers: Drivers, n: int, num_threads: int, args: tuple[Any, ...]) -> bool:
         """Run it in the way that has been quicker lately."""
-        choice = drivers.choices.get((n, num_threads))
-        if choice is None:
-            if len(drivers.choices) >= _MOST_CHOICES:
-                drivers.choices.clear()
-            choice = drivers.choices[n, num_threads] = Choice()
+        choice = drivers.choices[n.bit_length(), num_threads]
+        parallel = choice.parallel
         start = perf_counter()
-        if choice.parallel:
+        if parallel:
             fits = self._call_parallel(drivers, n, num_threads, args)
         else:
             fits = drivers.call_serial(n, *args)
-        choice.record(perf_counter() - start)
+        choice.record(parallel, (perf_counter() - start) / n)
         return fits
 
     @property
@@ -196,7 +191,7 @@ class BatchKernel(Generic[Kernel]):
         if drivers is None:
             for position, name in enumerate(self._names):
                 self._check_type(name, args[position], position in self._rows)
-            drivers = self._drivers[key] = Drivers(self, args)
+            drivers = self._drivers[key] = Drivers(self, self._names, self._rows, args)
         return drivers
 
     def _compile_alone(self, args: tuple[Any, ...]) -> None:
@@ -242,10 +237,12 @@ class Drivers:
         parallel: The same on several.
         call_serial: Calls it as ``(n, *args)``.
         call_parallel: Calls it as ``(n, num_threads, *args)``.
-        choices: Which of the two is quicker, by the numbers of rows and threads.
+        choices: Which of the two is quicker, by the digits of the number of rows and the number of threads.
     """
 
-    def __init__(self, batch: BatchKernel[Any], args: tuple[Any, ...]) -> None:
+    def __init__(
+        self, batch: BatchKernel[Any], names: tuple[str, ...], rows: tuple[int, ...], args: tuple[Any, ...]
+    ) -> None:
         scope: dict[str, Any] = {
             "__name__": batch.__module__,
             "_kernel": batch.kernel,
@@ -254,15 +251,15 @@ class Drivers:
             "_prange": numba.prange,
         }
         # Numbered, so that none is called as a field of another or as a variable here is.
-        arguments = [f"arg{position}_{name}" for position, name in enumerate(batch._names)]
+        arguments = [f"arg{position}_{name}" for position, name in enumerate(names)]
         flat, given, passed, checks = [], [], [], []
         for position, (name, value) in enumerate(zip(arguments, args, strict=True)):
             fields = Fields(name, value, scope)
-            has_rows_ = position in batch._rows
+            are_rows = position in rows
             flat += fields.names
             given.append(fields.taken_apart)
-            passed.append(fields.put_together("_rows({}, lo, hi)" if has_rows_ else "{}"))
-            checks += [f"_fits({field}, n)" for field in fields.names if has_rows_]
+            passed.append(fields.put_together("_rows({}, lo, hi)" if are_rows else "{}"))
+            checks += [f"_fits({field}, n)" for field in fields.names if are_rows]
         source = f"""
 def serial(n, {", ".join(flat)}):
     if not ({" and ".join(checks)}):
@@ -294,6 +291,6 @@ def call_parallel(n, num_threads, {", ".join(arguments)}):
             scope[name].__qualname__ = f"{batch.__qualname__}_{name}"
         self.serial = scope["_serial"] = compile_kernel(scope["serial"])
         self.parallel = scope["_parallel"] = compile_kernel(scope["parallel"], parallel=True)
-        self.choices: dict[tuple[int, int], Choice] = {}
+        self.choices: defaultdict[tuple[int, int], Choice] = defaultdict(Choice)
         self.call_serial: Callable[..., bool] = scope["call_serial"]
         self.call_parallel: Callable[..., bool] = scope["call_parallel"]

@@ -21,7 +21,7 @@ _GAIN = 0.95
 
 
 class Choice:
-    """One thread or several, for calls of one kernel with one number of rows.
+    """One thread or several, for calls of one kernel with numbers of rows that are much alike.
 
     Make a call in the way that ``parallel`` says, and ``record`` how long it took. It begins on one thread.
 
@@ -38,12 +38,19 @@ class Choice:
         self._interval = _FIRST_INTERVAL
         self._begin_trial(parallel=False, calls=_KEPT)
 
-    def record(self, seconds: float) -> None:
-        """Take in how long a call took."""
+    def record(self, parallel: bool, seconds: float) -> None:
+        """Take in how long a call took.
+
+        Args:
+            parallel: How it was made: as ``parallel`` said, unless another thread's call has changed that meanwhile.
+            seconds: Per row, where the numbers of rows differ.
+        """
+        if parallel is not self.parallel:
+            return
         if self._unmeasured:
             self._unmeasured -= 1
             return
-        self._times[self.parallel].append(seconds)
+        self._times[parallel].append(seconds)
         if self._trial > 1:
             self._trial -= 1
         elif self._trial:
@@ -62,7 +69,7 @@ class Choice:
     def _end_trial(self) -> None:
         self._trial = 0
         tried = self.parallel
-        if not self._times[not tried]:
+        if not all(self._times.values()):
             self._begin_trial(not tried, calls=_KEPT)
         elif self._is_quicker(tried):
             self._interval = _FIRST_INTERVAL

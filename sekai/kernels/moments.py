@@ -27,7 +27,8 @@ LANES = 128
 #: Rows of lanes in a block, an even number.
 LENGTH = 32
 
-#: From this many blocks on they are spread over threads: to wake those up costs what about 8 blocks take.
+#: From this many blocks on they are spread over threads: to wake those up costs what about 8 blocks take. It is not
+#: left to the times of calls, which come from wrappers of all kinds of envs.
 PARALLEL_FROM = 16
 
 _Floats = NDArray[np.float64]

@@ -25,6 +25,9 @@ from sekai.kernels.columns import rows_between
 from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel, jit
 
+#: From how many rows on a rollout is spread over threads: fewer than a single step is, as many steps are made at once.
+ROLLED_PARALLEL_FROM = 4 * BLOCK
+
 
 class RolledStep(NamedTuple):
     """What a market writes in one step of a compiled rollout, of ``n`` rows.
@@ -218,8 +221,7 @@ def take_apart({", ".join(fields)}):
 
 def rolling_threads(num_envs: int) -> int:
     """How many threads a rollout of so many sub-envs is worth."""
-    # From fewer on than a single step is, as there are many steps at once.
-    return threads.get_num_threads() if num_envs >= 4 * BLOCK and not BOUNDS_ARE_CHECKED else 1
+    return threads.get_num_threads() if num_envs >= ROLLED_PARALLEL_FROM and not BOUNDS_ARE_CHECKED else 1
 
 
 def rows_view(*, writable: bool) -> Any:

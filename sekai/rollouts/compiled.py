@@ -126,7 +126,10 @@ def fill_compiled(
     )
     infos = []
     for key, column in zip(step.infos._fields, step.infos, strict=True):
-        info = np.empty((total + 1 if key in storage.columns else 2, num_envs), column.dtype)
+        if key in storage.columns:
+            info = storage.columns[key].room((total + 1, num_envs), column.dtype)
+        else:
+            info = np.empty((2, num_envs), column.dtype)
         info[0] = column
         infos.append(info)
     indices = np.empty((num_envs, 2), dtype=np.intp)
@@ -163,7 +166,7 @@ def fill_compiled(
             vec.abandon()
             raise InvalidAction(
                 f"rollout, step {at}: expected an action that step() takes, "
-                f"got {storage.actions[at, row]} (sub-env {row})"
+                f"got {storage.actions[at, row]}{vec.where(row)}"
             )
         advance(steps)
     for key, column in storage.columns.items():

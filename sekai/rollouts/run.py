@@ -65,6 +65,7 @@ def rollout(
         ValueError: ``num_steps`` is below 1; ``out`` is of another number of steps or sub-envs, or of other spaces;
             or the number, shape or dtype of the actions is wrong.
         KeyError: No sub-env's info has one of the keys in the first step.
+        InvalidAction: In a compiled rollout, the policy gave an action that the market refuses.
         InvalidObservation: A batch of observations has another shape or dtype than the first, or autoreset is on and
             the step that ended an episode gave no terminal observation.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 
 from sekai.batching import layout
 from sekai.batching.infos import FINAL_OBSERVATION
-from sekai.kernels import jit
+from sekai.kernels import get_num_threads, jit, set_num_threads
 from sekai.kernels.batch import BLOCK
+from sekai.kernels.rolling import ROLLED_PARALLEL_FROM
 from sekai.rollouts import Rollout, rollout
 from sekai.rollouts.compiled import RowPolicy
 from sekai.testing.outside import is_refused, outside_actions, show_action
@@ -24,8 +26,9 @@ from sekai.vector.compiled_step import CompiledStep
 
 #: Steps of a rollout of few rows, in which episodes of hundreds of steps end.
 _STEPS = 1000
-#: Rows of a wide rollout, more than one of the blocks that rows are cut into, and its steps.
-_WIDE_ROWS, _WIDE_STEPS = 2 * BLOCK + 3, 16
+#: Rows of a wide rollout, more than one of the blocks that rows are cut into, of one that is spread over threads, and
+#: the steps of both.
+_WIDE_ROWS, _SPREAD_ROWS, _WIDE_STEPS = 2 * BLOCK + 3, ROLLED_PARALLEL_FROM + 3, 16
 #: Bytes that the observations of a rollout may take.
 _MOST_BYTES = 2**27
 #: Steps after a rollout.
@@ -88,14 +91,29 @@ def check_compiled_step(reference: ReferenceRun, factory: VecEnvFactory) -> list
     unknown = [key for key in offer.infos._fields if f"infos[{key!r}]" not in reference.snapshots[1].parts]
     if unknown:
         return [f"compiled_step(): expected info columns that step() gives, got {unknown}"]
-    for num_envs, most_steps in ((reference.num_envs, _STEPS), (_WIDE_ROWS, _WIDE_STEPS)):
+    for num_envs, most_steps, num_threads in (
+        (reference.num_envs, _STEPS, 1),
+        (_WIDE_ROWS, _WIDE_STEPS, 1),
+        (_SPREAD_ROWS, _WIDE_STEPS, 2),
+    ):
         num_steps = min(most_steps, _MOST_BYTES // (num_envs * reference.observation_bytes))
-        with factory.open(num_envs) as stepped, factory.open(num_envs) as rolled:
+        with factory.open(num_envs) as stepped, factory.open(num_envs) as rolled, _threads(num_threads):
             twins = _Twins(stepped.unwrapped, rolled.unwrapped, list(offer.infos._fields), reference.inputs.seeds[0])
             problem = next(twins.problems(num_steps), None) if num_steps else None
         if problem is not None:
-            return [problem]
+            on_threads = f" on {num_threads} threads" if num_threads > 1 else ""
+            return [problem.replace("compiled rollout", f"compiled rollout{on_threads}", 1)]
     return []
+
+
+@contextmanager
+def _threads(num_threads: int) -> Iterator[None]:
+    before = get_num_threads()
+    set_num_threads(num_threads)
+    try:
+        yield
+    finally:
+        set_num_threads(before)
 
 
 def _compiled_step(native: NativeVecEnv[Any, Any], seeds: list[int]) -> Any:

@@ -73,7 +73,7 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
         return problems + [f"with seed {seed + 1}: {problem}" for problem in other.problems.values()]
     if not other.seeded and not again.differs_from(other):
         problems.append(
-            f"reset(seed={seed + 1}): expected the seed to reach _set_rng(), got _rng_seed {env._rng_seed!r} "
+            f"reset(seed={seed + 1}): expected the seed to reach _set_rng(), got rng_seed {env.rng_seed!r} "
             f"and the same run as with seed {seed}"
         )
     if not other.seeded:
@@ -146,7 +146,7 @@ class _Run:
         try:
             if not self._reset(where, seed):
                 return
-            self.seeded = env._rng_seed == seed
+            self.seeded = env.rng_seed == seed
             for i, action in enumerate(actions):
                 where = f"step {i + 1}"
                 ended = self._step(where, action)

@@ -208,7 +208,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """
         return self.__buffers.take((self.num_envs, *shape), dtype)
 
-    def _where(self, index: int) -> str:
+    def where(self, index: int) -> str:
         """Which sub-env an error message speaks of, to be put at its end; nothing where there is but one.
 
         That one may be a sub-env of another vector env, which counts it otherwise.

@@ -329,7 +329,7 @@ class MarketMakingVecEnv(NativeVecEnv[NDArray[np.float32], NDArray[np.float32]])
         stepped = np.ones(self.num_envs, dtype=np.bool_) if self.autoreset else ~self.frozen
         self.streams.counter[stepped] -= np.uint64(2 if self._terms.move == JUMPS else 1)
         index = int(np.argmax(invalid))
-        raise InvalidAction(f"step(actions): expected two finite distances, got {actions[index]}{self._where(index)}")
+        raise InvalidAction(f"step(actions): expected two finite distances, got {actions[index]}{self.where(index)}")
 
     # -- state ---------------------------------------------------------------------------------------------
 

@@ -16,22 +16,11 @@ from sekai.vector import NativeVecEnv, shared
 from sekai.vector.compiled_step import CompiledStep
 from sims.data import NAMES, PriceHistory, as_history, load
 from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
-from sims.trading.kernels import (
-    START_WEALTH,
-    Account,
-    Game,
-    Market,
-    Outcome,
-    RollingColumns,
-    StepInfos,
-    Terms,
-    advance_trading,
-    begin_episodes,
-    observe_trading,
-    roll_trading,
-)
+from sims.trading.compiled import RollingColumns, StepInfos, roll_trading
+from sims.trading.kernels import START_WEALTH, advance_trading, begin_episodes, observe_trading
 from sims.trading.params import TradingParams, choose_execution
 from sims.trading.plot import plot_trading
+from sims.trading.records import Account, Game, Market, Outcome, Terms
 
 
 class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
@@ -293,7 +282,7 @@ class TradingVecEnv(NativeVecEnv[NDArray[np.float32], Any]):
         valid = np.abs(weights) <= 1.0  # False for NaN
         if np.count_nonzero(valid) < len(valid):  # quicker than valid.all()
             index = int(np.argmin(valid))
-            raise InvalidAction(f"step(actions): expected {expected}, got {actions[index]}{self._where(index)}")
+            raise InvalidAction(f"step(actions): expected {expected}, got {actions[index]}{self.where(index)}")
         return weights
 
 

@@ -7,7 +7,6 @@ per price, and rates are fractions. Row ``i`` of every column belongs to sub-env
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import bool_, float32, float64, int64
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from sekai.kernels import jit, jit_batch, streams
 from sekai.kernels.streams import Streams
+from sims.trading.records import Account, Game, Market, Outcome, Terms
 
 #: Wealth at the start of an episode.
 START_WEALTH = 1.0
@@ -23,110 +23,6 @@ GROWTH_FLOOR = 1e-6
 #: Wealth above which an episode is truncated. One more bar from here stays far inside float64, given the limits that
 #: ``sims.data.PriceHistory`` sets to prices and their rises.
 MAX_WEALTH = 1e100
-
-
-class Market(NamedTuple):
-    """The prices, read only.
-
-    Attributes:
-        close: f8 (T,), the close of each bar.
-        execution: f8 (T-1,), the price at which a decision taken after bar ``i`` trades: ``close[i]``, or the open
-            of bar ``i + 1``.
-        returns: f4 (T-1,), ``close[j + 1] / close[j] - 1``.
-    """
-
-    close: NDArray[float64]
-    execution: NDArray[float64]
-    returns: NDArray[float32]
-
-
-class Terms(NamedTuple):
-    """The scalars of the market.
-
-    Attributes:
-        transaction_cost: Fraction of the value traded, in [0, 1).
-        borrow_rate: Per bar, fraction of the value of a short position.
-        log_growth: Whether the reward is the log growth of wealth, else its simple return.
-    """
-
-    transaction_cost: float
-    borrow_rate: float
-    log_growth: bool
-
-
-class Game(NamedTuple):
-    """All that accounts share.
-
-    Attributes:
-        market: The prices.
-        terms: Costs and kind of reward.
-        discrete: Whether an action is 0, 1 or 2, else a weight.
-        first_start: The first bar that an episode can start on.
-        last_start: The last.
-        length: Bars of an episode, at most.
-    """
-
-    market: Market
-    terms: Terms
-    discrete: bool
-    first_start: int
-    last_start: int
-    length: int
-
-
-class Account(NamedTuple):
-    """State columns (N,), updated in place.
-
-    Attributes:
-        bar: i8, the last bar whose close has been seen.
-        end: i8, the bar with which the episode is truncated at the latest.
-        units: f8, units of the asset held, negative when short.
-        cash: f8, may be negative only after a loss on a short position.
-        wealth: f8, ``cash + units * close[bar]``.
-        weight: f8, ``units * close[bar] / wealth``, and 0 at ruin (wealth at or below 0).
-    """
-
-    bar: NDArray[int64]
-    end: NDArray[int64]
-    units: NDArray[float64]
-    cash: NDArray[float64]
-    wealth: NDArray[float64]
-    weight: NDArray[float64]
-
-
-class Outcome(NamedTuple):
-    """Output columns (N,) of one step.
-
-    Attributes:
-        reward: f8, see ``Terms.log_growth``.
-        terminated: bool, ruin.
-        truncated: bool, the last bar of the episode, or a wealth above ``MAX_WEALTH``.
-        price: f8, the close of the new bar.
-        turnover: f8, value traded over wealth, both at the execution price and before costs; 0 after a ruinous gap.
-        cost: f8, paid for the trade.
-        borrow: f8, paid for the short position held over the bar.
-    """
-
-    reward: NDArray[float64]
-    terminated: NDArray[bool_]
-    truncated: NDArray[bool_]
-    price: NDArray[float64]
-    turnover: NDArray[float64]
-    cost: NDArray[float64]
-    borrow: NDArray[float64]
-
-    @classmethod
-    def zeros(cls, n: int) -> Outcome:
-        """Fresh columns of ``n`` rows."""
-        return cls(
-            reward=np.zeros(n),
-            terminated=np.zeros(n, dtype=bool_),
-            truncated=np.zeros(n, dtype=bool_),
-            price=np.zeros(n),
-            turnover=np.zeros(n),
-            cost=np.zeros(n),
-            borrow=np.zeros(n),
-        )
 
 
 @jit
@@ -280,88 +176,3 @@ def begin_episodes(
         drawn = streams.integers(random, rows[j], shared.first_start, shared.last_start + 1)
         start = starts[j] if starts[j] >= 0 else drawn
         begin_row(account, rows[j], start, shared.length, len(shared.market.close) - 1)
-
-
-class RollingColumns(NamedTuple):
-    """The live state of a compiled rollout.
-
-    Attributes:
-        account: The accounts.
-        random: Their streams.
-    """
-
-    account: Account
-    random: Streams
-
-
-class StepInfos(NamedTuple):
-    """The info columns of a step, see ``TradingVecEnv``.
-
-    Attributes:
-        price: f8.
-        wealth: f8.
-        position: f8.
-        turnover: f8.
-        cost: f8.
-        borrow: f8.
-        bar: i8.
-    """
-
-    price: NDArray[float64]
-    wealth: NDArray[float64]
-    position: NDArray[float64]
-    turnover: NDArray[float64]
-    cost: NDArray[float64]
-    borrow: NDArray[float64]
-    bar: NDArray[int64]
-
-
-_advance_block, _observe_block = advance_trading.kernel, observe_trading.kernel
-
-
-@jit(inline=False)
-def roll_trading(
-    shared: Game,
-    columns: RollingColumns,
-    now: int,
-    actions: NDArray[Any],
-    before: StepInfos,
-    infos: StepInfos,
-    outcome: Any,
-) -> None:
-    """Advance a block of accounts by one bar and begin new episodes where it ended one.
-
-    Args:
-        shared: The market.
-        columns: Of ``n`` rows, moved on in place.
-        now: Not read; accounts count their own bars.
-        actions: i8 (n,) or f4 (n, 1).
-        before: Not read.
-        infos: The info columns, (n,) each, written.
-        outcome: A ``sekai.kernels.rolling.RolledStep``, written.
-    """
-    account = columns.account
-    n = len(account.bar)
-    weights, flat = np.empty(n), actions.reshape(-1)
-    for i in range(n):
-        weight = flat[i] - 1.0 if shared.discrete else float64(flat[i])
-        outcome.invalid[i] = not abs(weight) <= 1.0
-        weights[i] = 0.0 if outcome.invalid[i] else weight
-    told = Outcome(
-        outcome.rewards, outcome.terminated, outcome.truncated, infos.price, infos.turnover, infos.cost, infos.borrow
-    )
-    _advance_block(shared.market, shared.terms, account, weights, np.zeros(n, dtype=bool_), told)
-    _observe_block(shared.market.returns, account.bar, account.weight, outcome.observations)
-    for i in range(n):
-        infos.wealth[i], infos.position[i], infos.bar[i] = account.wealth[i], account.weight[i], account.bar[i]
-    for i in range(n):
-        if outcome.terminated[i] or outcome.truncated[i]:
-            outcome.final_observations[i, :] = outcome.observations[i]
-            start = streams.integers(columns.random, i, shared.first_start, shared.last_start + 1)
-            begin_row(account, i, start, shared.length, len(shared.market.close) - 1)
-            _observe_block(
-                shared.market.returns,
-                account.bar[i : i + 1],
-                account.weight[i : i + 1],
-                outcome.observations[i : i + 1],
-            )

@@ -14,7 +14,7 @@ def play(choice, calls, serial, parallel, rng=None):
     for _ in range(calls):
         ways.append(choice.parallel)
         seconds = parallel if choice.parallel else serial
-        choice.record(seconds * (1.0 if rng is None else rng.lognormal(0.0, 0.1)))
+        choice.record(choice.parallel, seconds * (1.0 if rng is None else rng.lognormal(0.0, 0.1)))
     return ways
 
 
@@ -55,7 +55,7 @@ def test_calls_that_compile_and_calls_that_are_held_up_do_not_count():
     choice = Choice()
     for call in range(100):
         compiles, held_up = call in (0, 8), call in (3, 11)
-        choice.record(10.0 if compiles or held_up else 0.5 if choice.parallel else 1.0)
+        choice.record(choice.parallel, 10.0 if compiles or held_up else 0.5 if choice.parallel else 1.0)
     assert choice.parallel
 
 
@@ -64,3 +64,17 @@ def test_noise_is_put_up_with(parallel):
     choice, rng = Choice(), np.random.default_rng(0)
     ways = play(choice, 30_000, 1.0, parallel, rng)
     assert share(ways) > 0.97 if parallel < 1.0 else share(ways) < 0.03
+
+
+def test_calls_of_two_threads_at_once():
+    """Each records the way its call was made in, which need not be the way of the next call any more."""
+    choice, rng = Choice(), np.random.default_rng(0)
+    under_way = []
+    for _ in range(5000):
+        under_way.append(choice.parallel)
+        if len(under_way) > 1 and rng.random() < 0.5:
+            under_way.reverse()
+        if len(under_way) > 1:
+            way = under_way.pop()
+            choice.record(way, 0.5 if way else 1.0)
+    assert choice.parallel

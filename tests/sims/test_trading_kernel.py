@@ -12,15 +12,12 @@ from naive_trading import NaiveTrader
 
 from sims.trading.kernels import (
     GROWTH_FLOOR,
-    Account,
-    Market,
-    Outcome,
-    Terms,
     advance_trading,
     observe_trading,
     reward_row,
     trade_row,
 )
+from sims.trading.records import Account, Market, Outcome, Terms
 
 BARS, ROWS, LOOKBACK = 40, 24, 3
 

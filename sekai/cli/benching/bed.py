@@ -163,7 +163,7 @@ def _threads(wanted: Sequence[int] | None, num_envs: int) -> Sequence[int]:
 
 @contextmanager
 def _using(threads: int | None) -> Iterator[None]:
-    """Spread large native batches over so many threads for as long as the block runs."""
+    """Let large native batches be spread over so many threads for as long as the block runs."""
     if threads is None:
         yield
         return

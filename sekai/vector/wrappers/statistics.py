@@ -65,7 +65,7 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
         if ended.size:
             self._report(ended, result, time.monotonic())
         elif isinstance(result.infos, InfoList):
-            result.infos.set_items(EPISODE, ended, ())
+            result.infos.set_items(EPISODE, ended, ())  # so that there is something final, of length 0
         return result
 
     def _report(self, ended: NDArray[np.intp], result: VecStepResult[Any], now: float) -> None:
