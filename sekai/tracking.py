@@ -75,6 +75,10 @@ class EpisodeBatch(Sequence[EpisodeStats]):
         self._end_time = end_time
         self._records: dict[int, EpisodeStats] = {}
 
+    def __reduce__(self) -> Any:  # for the pickle protocols that know no slots
+        env_index, episode_return, length, start, terminated, truncated = self._columns
+        return EpisodeBatch, (env_index, episode_return, length, start, self._end_time, terminated, truncated)
+
     def __len__(self) -> int:
         return len(self._columns[0])
 
@@ -152,7 +156,7 @@ class InMemoryTracker:
 
     def on_episodes_end(self, episodes: Sequence[EpisodeStats]) -> None:
         """Take in episodes that ended in one step, as ``on_episode_end`` would one after the other."""
-        if type(self).on_episode_end is not InMemoryTracker.on_episode_end:
+        if getattr(self.on_episode_end, "__func__", None) is not InMemoryTracker.on_episode_end:  # it has its own
             for stats in episodes:
                 self.on_episode_end(stats)
             return

@@ -73,7 +73,17 @@ def test_many_episodes_at_once_are_kept_as_one_after_the_other(kept):
             at_once.on_episode_end(episode(4.5))
             each.on_episode_end(episode(4.5))
     assert at_once.summary() == each.summary()
-    assert list(pickle.loads(pickle.dumps(at_once)).episodes) == list(each.episodes)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        unread = InMemoryTracker(kept)
+        unread.on_episodes_end(batch(9.0))
+        assert pickle.loads(pickle.dumps(unread, protocol)).summary()["mean_return"] == 9.0
+
+
+def test_a_tracker_whose_method_is_replaced_is_told_of_each_episode():
+    tracker, told = InMemoryTracker(), []
+    tracker.on_episode_end = told.append
+    tracker.on_episodes_end(batch(1.0, 2.0))
+    assert [stats.episode_return for stats in told] == [1.0, 2.0]
 
 
 def test_the_summary_without_episodes_is_nan():

@@ -150,6 +150,8 @@ class BatchKernel(Generic[Kernel]):
             return drivers.call_serial(n, *args)
         try:
             return drivers.call_parallel(n, num_threads, *args)
+        except SystemError as error:  # what a thread raised
+            raise error.__cause__ or error from None
         finally:
             threads.leave(before)
 

@@ -7,6 +7,7 @@ way is tried now and then, and the quicker one is kept. The numbers are the same
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from statistics import median
 
@@ -29,11 +30,12 @@ class Choice:
         parallel: Whether the next call is for several threads.
     """
 
-    __slots__ = ("parallel", "_times", "_unmeasured", "_trial", "_since", "_interval")
+    __slots__ = ("parallel", "_times", "_unmeasured", "_trial", "_since", "_interval", "_recording")
 
     def __init__(self) -> None:
         """Know nothing yet."""
         self.parallel = False
+        self._recording = threading.Lock()
         self._times: dict[bool, deque[float]] = {way: deque(maxlen=_KEPT) for way in (False, True)}
         self._interval = _FIRST_INTERVAL
         self._begin_trial(parallel=False, calls=_KEPT)
@@ -42,15 +44,22 @@ class Choice:
         """Take in how long a call took.
 
         Args:
-            parallel: How it was made: as ``parallel`` said, unless another thread's call has changed that meanwhile.
+            parallel: How it was made. Of calls in several threads, not all count.
             seconds: Per row, where the numbers of rows differ.
         """
-        if parallel is not self.parallel:
+        if not self._recording.acquire(blocking=False):
             return
+        try:
+            if parallel is self.parallel:
+                self._record(seconds)
+        finally:
+            self._recording.release()
+
+    def _record(self, seconds: float) -> None:
         if self._unmeasured:
             self._unmeasured -= 1
             return
-        self._times[parallel].append(seconds)
+        self._times[self.parallel].append(seconds)
         if self._trial > 1:
             self._trial -= 1
         elif self._trial:

@@ -93,6 +93,8 @@ class _Parts:
             yield from describe_type(value)
         else:
             yield _describe_value(value)
+            for form in EXTENSIONS.of_function(value):
+                yield from self._describe(form)
 
 
 #: What each function was made of when it was described first, which is before it was compiled: its compiled forms, in

@@ -118,6 +118,8 @@ def roll(
         return
     try:
         rolling.parallel(first, steps, now, *rolling.take_apart(**given))
+    except SystemError as error:  # what a thread raised
+        raise error.__cause__ or error from None
     finally:
         threads.leave(before)
 

@@ -47,23 +47,23 @@ def set_num_threads(n: int) -> None:
     _num_threads = min(check_count(n, "set_num_threads(n)"), _most)
 
 
-_measured = True
+_unmeasured: set[object] = set()  # one for each block that is under way
 
 
 def are_measured() -> bool:
     """Whether the times of calls decide if a large batch is spread over threads, and not its size alone."""
-    return _measured
+    return not _unmeasured
 
 
 @contextmanager
 def always_used() -> Iterator[None]:
     """Spread large batches over threads whether that is quicker or not, for tests of what threads might change."""
-    global _measured
-    before, _measured = _measured, False
+    block = object()
+    _unmeasured.add(block)
     try:
         yield
     finally:
-        _measured = before
+        _unmeasured.remove(block)
 
 
 #: How often a thread of GNU OpenMP looks for work before it goes to sleep. By itself it would look for a millisecond,

@@ -113,7 +113,8 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
     """Change an existing attribute of ``owner``.
 
     Per-env values, a list or what goes into an attribute that is an array with a leading axis of the sub-envs, are
-    stored as one array: of that attribute's dtype where they convert to it without loss, else of their own.
+    stored as one array: of that attribute's dtype where they convert to it without loss, else of their own; a property
+    gets them in their own, to check.
 
     Args:
         owner: The object.
@@ -132,6 +133,7 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
     per_env = isinstance(current, np.ndarray) and current.ndim > 0 and len(current) == len(spread)
     if isinstance(values, list) or (per_env and not _is_shared(owner, name)):
         values = stack_values(spread)
-        if per_env and values.dtype.kind in "biuf" and current.dtype.kind in "biuf":
+        checks = hasattr(getattr(type(owner), name, None), "__set__")
+        if per_env and not checks and values.dtype.kind in "biuf" and current.dtype.kind in "biuf":
             values = _convert(values, current.dtype)
     setattr(owner, name, values)

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 #: One number, or float64 (N,): one per sub-env.
 Numbers: TypeAlias = "float | NDArray[np.float64]"
 
-#: The largest ``penalty L^2 horizon`` that ``log_values`` takes: some ten seconds of work.
-MAX_PENALTY = 1e6
+#: The largest ``(penalty L^2 + intensity) horizon`` that ``log_values`` takes: some ten seconds of work.
+MAX_WORK = 1e6
+#: The largest value at the horizon that it takes, beside which a float64 still tells the terms of a series apart.
+MAX_TERMINAL = 1e12
 #: What is smaller than this beside a sum is below the rounding of a float64.
 _LOG_NEGLIGIBLE = float(np.log(np.finfo(np.float64).eps / 2.0))
 
@@ -73,21 +75,28 @@ def log_values(
         float64 (n_steps + 1, L + 1): ``log v`` at the start of each step, and at the horizon, for q = 0..L.
 
     Raises:
-        ValueError: ``penalty L^2 horizon`` is above ``MAX_PENALTY``, or the intensity is 0.
+        ValueError: The intensity is 0, ``(penalty L^2 + intensity) horizon`` is above ``MAX_WORK``, or a terminal value
+            above ``MAX_TERMINAL``.
     """
     dt = horizon / n_steps
     q = np.arange(len(terminal), dtype=np.float64)
-    if not penalty * q[-1] ** 2 * horizon <= MAX_PENALTY:
-        raise ValueError(
-            f"log_values: expected penalty * limit^2 * horizon of at most {MAX_PENALTY:.0e}, "
-            f"got {penalty * q[-1] ** 2 * horizon:.3g}; take a smaller limit, now {len(terminal) - 1}"
-        )
     if not dt * intensity > 0.0:
         raise ValueError(f"log_values: expected an intensity above 0, got {intensity}")
     # More than the penalty asks for: were there nothing on the diagonal, every other term would be large, by a factor
     # that grows exponentially with the slope of the values.
     rate = penalty * q[-1] ** 2 + intensity
-    stay = np.log(dt * (rate - penalty * q**2))
+    if not rate * horizon <= MAX_WORK:
+        raise ValueError(
+            f"log_values: expected (penalty * limit^2 + intensity) * horizon of at most {MAX_WORK:.0e}, got "
+            f"({penalty:.3g} * {len(terminal) - 1}^2 + {intensity:.3g}) * {horizon:.3g}; take a smaller limit"
+        )
+    if not np.abs(terminal).max() <= MAX_TERMINAL:
+        raise ValueError(
+            f"log_values: expected terminal values of at most {MAX_TERMINAL:.0e}, got {np.abs(terminal).max():.3g}; "
+            "take a smaller terminal penalty (alpha) or limit"
+        )
+    with np.errstate(divide="ignore"):
+        stay = np.log(dt * (rate - penalty * q**2))
     hop = np.log(dt * intensity)
     values = np.empty((n_steps + 1, len(terminal)))
     values[-1] = terminal

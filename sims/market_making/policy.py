@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -34,7 +35,15 @@ class QuotingPolicy(ABC):
         lengths = {name: len(values) for name, values in self._per_env().items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"{type(self).__name__}: expected as many numbers in each parameter, got {lengths}")
-        object.__setattr__(self, "_quotes", self._make_quotes())
+        object.__setattr__(self, "_quotes", self._make_finite_quotes())
+
+    def _make_finite_quotes(self) -> LinearQuotes | TabulatedQuotes:
+        quotes = None
+        with np.errstate(all="ignore"), suppress(OverflowError, ZeroDivisionError):
+            quotes = self._make_quotes()
+        if quotes is None or not all(np.isfinite(part).all() for part in quotes):
+            raise ValueError(f"{type(self).__name__}: expected parameters that give finite quotes, got {self}")
+        return quotes
 
     @abstractmethod
     def _make_quotes(self) -> LinearQuotes | TabulatedQuotes:

@@ -443,6 +443,19 @@ def test_large_batches_are_spread_where_that_is_quicker_and_numbers_do_not_tell(
     assert compiled == [True, True]  # both ways have been tried
 
 
+@pytest.mark.parametrize("n", [3, 100])
+def test_what_a_kernel_raises_is_the_same_on_one_thread_and_on_two(n):
+    @jit_batch(**small)
+    def refuse(x):
+        for i in range(len(x)):
+            if x[i] > 0.0:
+                raise ValueError("above 0")
+
+    set_num_threads(2)
+    with pytest.raises(ValueError, match="above 0"):
+        refuse(np.ones(n))
+
+
 def test_used_bare_or_with_options():
     @jit_batch
     def bare(x, out):

@@ -247,10 +247,30 @@ def test_tables_stay_finite_and_fall_with_the_inventory_at_the_ask(policy):
 
 
 def test_log_values_refuse_what_would_never_end():
-    with pytest.raises(ValueError, match=r"expected penalty \* limit\^2 \* horizon of at most 1e\+06, got 1e\+07"):
+    with pytest.raises(
+        ValueError, match=r"\) \* horizon of at most 1e\+06, got \(1e\+03 \* 100\^2 \+ 1\) \* 1; take a"
+    ):
         log_values(1000.0, 1.0, np.zeros(101), 1.0, 10)
+    with pytest.raises(ValueError, match=r"at most 1e\+06, got \(0 \* 2\^2 \+ 50\) \* 1e\+05; take a smaller"):
+        log_values(0.0, 50.0, np.zeros(3), 1e5, 10)
+    with pytest.raises(ValueError, match=r"expected terminal values of at most 1e\+12, got 4e\+12; take a smaller"):
+        log_values(0.0, 50.0, -1e12 * np.arange(3.0) ** 2, 1.0, 10)
     with pytest.raises(ValueError, match="expected an intensity above 0, got 0.0"):
         log_values(1.0, 0.0, np.zeros(3), 1.0, 10)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        lambda: avellaneda_stoikov(volatility=1e200),
+        lambda: glft(volatility=1e200, finite_horizon=True),
+        lambda: glft(gamma=1e-320),
+        lambda: glft(gamma=1e300, fill_decay=1e-10),
+    ],
+)
+def test_parameters_whose_quotes_are_no_numbers_are_refused(policy):
+    with pytest.raises(ValueError, match=r"^\w+: expected parameters that give finite quotes, got \w+\(.*volatility="):
+        policy()
 
 
 # What holds for every policy.

@@ -845,6 +845,15 @@ def test_one_range_is_for_all_sub_envs():
     assert vec.params.volatility == Randomized(1, 2) and vec.volatility.tolist() == [1.5, 1.5]
 
 
+def test_bools_are_no_numbers_whatever_was_there_before():
+    vec = MarketMakingVecEnv(3)
+    for before in (2.0, [1.0, 2.0, 3.0]):
+        vec.set_attr("volatility", before)
+        for value in (True, [True] * 3):
+            with pytest.raises(TypeError, match="volatility: expected"):
+                vec.set_attr("volatility", value)
+
+
 def test_a_price_that_jumps_from_nothing_is_a_number():
     """The two factors of such a step are 0 and infinite."""
     vec = MarketMakingVecEnv(

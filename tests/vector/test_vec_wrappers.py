@@ -332,9 +332,26 @@ def test_a_tracker_is_told_of_each_episode_or_of_all_that_ended_in_a_step(toys):
             vec.step([0, 0, 0])
         assert vec.tracker.told == told
 
+    proxy = VecRecordEpisodeStatistics(toys(T(1)), HandsOn(InMemoryTracker()))
+    proxy.reset()
+    proxy.step([0])
+    assert len(proxy.tracker.stats) == 1
     plain = VecRecordEpisodeStatistics(toys(T(1)), Reported())
     plain.reset()
     assert plain.step([0]).infos[0]["episode"] is plain.tracker.stats[0]
+
+
+class HandsOn:
+    """Has a method of its own and hands on the rest."""
+
+    def __init__(self, tracker):
+        self.tracker, self.stats = tracker, []
+
+    def on_episode_end(self, stats):
+        self.stats.append(stats)
+
+    def __getattr__(self, name):
+        return getattr(self.tracker, name)
 
 
 class Reported:

@@ -85,9 +85,9 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
             for row, episode in zip(ended.tolist(), episodes, strict=True):
                 result.infos[row][EPISODE] = episode
         self._begin(ended, now)
-        report_all = getattr(self.tracker, "on_episodes_end", None)
+        report_all = getattr(type(self.tracker), "on_episodes_end", None)  # its own, not one that it hands on to
         if report_all is not None:
-            report_all(episodes)
+            report_all(self.tracker, episodes)
         else:
             for episode in episodes:
                 self.tracker.on_episode_end(episode)
