@@ -160,6 +160,7 @@ def refuse_in_some_rows(observation, action):
     action[1] = np.nan if observation[0] > np.float32(0.07) else 0.7
 
 
+@pytest.mark.slow
 def test_the_earliest_refused_action_is_named(threads):
     vec = MarketMakingVecEnv(5000)
     with pytest.raises(InvalidAction) as stepped:
@@ -212,6 +213,7 @@ def test_a_market_that_steps_otherwise_than_its_parent_is_stepped():
     assert vec.compiled_step() is None
 
 
+@pytest.mark.slow
 def test_memory_of_an_earlier_rollout_is_written_over(threads):
     vec = MarketMakingVecEnv(5000, n_steps=20)
     keys = ("wealth", "bid_filled")
