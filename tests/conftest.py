@@ -16,6 +16,7 @@ NEEDS = {
     "sims/test_metrics.py": ("empyrical",),
     "sims/test_plots.py": ("matplotlib",),
     "test_cli_plot.py": ("matplotlib",),
+    "test_docs.py": ("gymnasium", "matplotlib", "stable_baselines3", "torch", "torchrl"),
     "test_notebooks.py": ("nbclient", "ipykernel", "matplotlib", "stable_baselines3"),
     "test_sekai_plots.py": ("matplotlib",),
 }

@@ -90,9 +90,6 @@ def test_every_block_of_the_readme_for_another_library_is_known():
 @pytest.mark.parametrize("needs", README_BLOCKS)
 def test_the_readme_s_blocks_for_other_libraries_run(needs):
     code = README_BLOCKS[needs]
-    compile(code, "README.md", "exec")
-    if not find_spec(needs):  # CI has them all
-        return
     if needs == "stable_baselines3":
         assert "torch.set_num_threads(1)" in code  # or else it takes several times what the README says
         for long, short in (("1_200_000", "51_200"), ("10_000", "100")):

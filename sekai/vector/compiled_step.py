@@ -26,3 +26,17 @@ class CompiledStep(NamedTuple):
     columns: tuple[Any, ...]
     now: int
     infos: Any
+
+
+#: The methods of a native market that its compiled step stands for.
+_WHAT_A_STEP_IS = frozenset(("step", "reset", "_step", "_observe", "_observe_rows", "_reset_envs", "_reset_infos"))
+
+
+def stands_for_step(market: type) -> bool:
+    """Whether no class of a market overrides what the class that wrote its ``_compiled_step`` does in a step."""
+    for kind in market.__mro__:
+        if "_compiled_step" in vars(kind):
+            return True
+        if not _WHAT_A_STEP_IS.isdisjoint(vars(kind)):
+            return False
+    return False

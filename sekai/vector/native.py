@@ -23,7 +23,7 @@ from sekai.spaces import Space
 from sekai.types import ActType, InfoArrays, ObsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.clock import Clock
-from sekai.vector.compiled_step import CompiledStep
+from sekai.vector.compiled_step import CompiledStep, stands_for_step
 from sekai.vector.seeded import SeededStreams
 
 if TYPE_CHECKING:
@@ -51,9 +51,6 @@ _FLOAT64, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 
 #: Of so few sub-envs, arrays come from the allocator quickest.
 _FEW = SMALL // 16
-
-#: The methods that a compiled step stands for.
-_WHAT_A_STEP_IS = frozenset(("step", "reset", "_step", "_observe", "_observe_rows", "_reset_envs", "_reset_infos"))
 
 
 class NativeVecEnv(VecEnv[ObsType, ActType]):
@@ -265,12 +262,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._require_reset()
         if not self.autoreset or self.__clock.limit is not None or self.__autoreset_options is not None:
             return None
-        for kind in type(self).__mro__:
-            if "_compiled_step" in vars(kind):
-                return self._compiled_step()
-            if not _WHAT_A_STEP_IS.isdisjoint(vars(kind)):
-                return None
-        return None
+        return self._compiled_step() if stands_for_step(type(self)) else None
 
     def absorb(self, steps: int, ends: NDArray[np.intp], observations: NDArray[Any], infos: Any) -> None:
         """Take over steps that were made with ``compiled_step()``, ``abandon()`` having been called before.

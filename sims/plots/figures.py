@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sekai.plots.canvas import new_figure
 from sekai.rollouts import Rollout
 from sims.plots.episodes import find_episode
+from sims.plots.pages import draw_episode
 from sims.plots.panels import draw_inventory, draw_quotes, draw_wealth, share_time
 
 if TYPE_CHECKING:
@@ -35,12 +36,7 @@ def plot_quotes(
         ValueError: There is no such sub-env or episode, an info is missing, or actions are others.
         ImportError: matplotlib is not installed.
     """
-    shown = find_episode(record, env, episode)
-    figure = new_figure(_WIDTH, 4.5)
-    axes = figure.subplots()
-    draw_quotes(axes, shown, price, start)
-    share_time(shown, axes)
-    return figure
+    return draw_episode(record, env, episode, 4.5, lambda axes, shown: draw_quotes(axes, shown, price, start))
 
 
 def plot_inventory(
@@ -60,12 +56,7 @@ def plot_inventory(
         ValueError: There is no such sub-env or episode, or the info is missing.
         ImportError: matplotlib is not installed.
     """
-    shown = find_episode(record, env, episode)
-    figure = new_figure(_WIDTH, 3.5)
-    axes = figure.subplots()
-    draw_inventory(axes, shown, inventory, start)
-    share_time(shown, axes)
-    return figure
+    return draw_episode(record, env, episode, 3.5, lambda axes, shown: draw_inventory(axes, shown, inventory, start))
 
 
 def plot_wealth(

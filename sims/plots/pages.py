@@ -1,17 +1,45 @@
-"""A whole rollout of a market on one page: what ``sekai run --plot`` draws."""
+"""Figures of a rollout: one episode in one panel, and the page of all that ``sekai run --plot`` draws."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sekai.plots.canvas import new_figure
 from sekai.plots.returns import draw_returns
 from sekai.plots.rewards import draw_rewards
 from sekai.rollouts import Rollout
+from sims.plots.episodes import Episode, find_episode
+from sims.plots.panels import share_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def draw_episode(
+    record: Rollout, env: int, episode: int, height: float, draw: Callable[[Axes, Episode], None]
+) -> Figure:
+    """A figure of one episode in one panel.
+
+    Args:
+        record: The rollout.
+        env: Which sub-env.
+        episode: Which of its episodes.
+        height: Of the figure, inches.
+        draw: Draws the episode.
+
+    Raises:
+        TypeError: ``env`` or ``episode`` is no integer.
+        ValueError: There is no such sub-env or episode.
+        ImportError: matplotlib is not installed.
+    """
+    shown = find_episode(record, env, episode)
+    figure = new_figure(8.0, height)
+    axes = figure.subplots()
+    draw(axes, shown)
+    share_time(shown, axes)
+    return figure
 
 
 def new_page(record: Rollout) -> tuple[Figure, list[Axes]]:

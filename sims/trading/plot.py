@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.plots.canvas import new_figure
 from sekai.rollouts import Rollout
 from sims.plots.episodes import Episode, find_episode
-from sims.plots.pages import new_page
+from sims.plots.pages import draw_episode, new_page
 from sims.plots.panels import draw_inventory, draw_trades, draw_wealth, share_time
 from sims.trading.kernels import START_WEALTH
 
@@ -53,12 +52,9 @@ def plot_trades(record: Rollout, *, env: int = 0, episode: int = 0) -> Figure:
         ValueError: There is no such sub-env or episode, an info is missing, or actions are others.
         ImportError: matplotlib is not installed.
     """
-    shown = find_episode(record, env, episode)
-    figure = new_figure(8.0, 4.5)
-    axes = figure.subplots()
-    draw_trades(axes, shown, "price", _weight_bought(shown))
-    share_time(shown, axes)
-    return figure
+    return draw_episode(
+        record, env, episode, 4.5, lambda axes, shown: draw_trades(axes, shown, "price", _weight_bought(shown))
+    )
 
 
 def _weight_bought(episode: Episode) -> NDArray[np.float64]:
