@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
 import signal
 from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
 
 #: Tests that need more than the extra "test" installs, and what they need; `.ci/run` installs all of it.
 NEEDS = {
@@ -27,7 +31,28 @@ def pytest_report_header() -> list[str]:
     return [f"left out: {name}, which needs {', '.join(NEEDS[name])}" for name in collect_ignore]
 
 
-def pytest_configure() -> None:
+#: Tests of processes, signals and threads: one after another on one worker, so that they have a core beside them.
+PROCESSES = ("vector/test_proc.py", "vector/test_cases_threads.py", "kernels/test_threads.py", "test_cores.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     # A script's background jobs ignore Ctrl-C, and so would the tests that press it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Compiled kernels are this checkout's, shared by the workers of a run, which inherit the variable.
+    if "SEKAI_CACHE_DIR" not in os.environ and hasattr(config, "cache"):
+        os.environ["SEKAI_CACHE_DIR"] = str(config.cache.mkdir("kernels"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        name = item.path.relative_to(here).as_posix()
+        item.add_marker(pytest.mark.xdist_group("processes" if name in PROCESSES else item.path.stem))
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``check_vec_env`` with a wide batch of some hundred rows: for faults that neither blocks nor threads bring."""
+    monkeypatch.setattr("sekai.testing.examination.count_rows", lambda reference, kernels: 300)

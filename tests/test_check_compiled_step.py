@@ -45,6 +45,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 def test_a_market_with_a_compiled_step_has_no_problems():
     assert check_vec_env(markets.RolledVec) == []
     assert check_vec_env(markets.RolledVec, num_envs=1, n_steps=1) == []

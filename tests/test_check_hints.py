@@ -15,6 +15,8 @@ from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequen
 from sekai.testing import check_vec_env
 from sekai.vector import NativeVecEnv, VecRecordEpisodeStatistics
 
+pytestmark = pytest.mark.usefixtures("narrow")
+
 
 class AcceptsAnything(GoodVec):
     def _check(self, actions):

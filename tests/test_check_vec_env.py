@@ -335,6 +335,7 @@ FAULTS_OF_KERNELS = {
 }
 
 
+@pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("market", FAULTS, ids=lambda market: market.__name__)
 def test_a_fault_is_named_with_the_array_and_the_row(market):
     assert re.match(like(FAULTS[market]), the_only_finding(market))
@@ -465,6 +466,7 @@ class Altered(NestedVec):
         return replace(result, observations=self.alter(dict(result.observations)))
 
 
+@pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize(
     ("alter", "message"),
     [
@@ -493,6 +495,7 @@ def test_a_part_of_nested_observations_is_named(alter, message):
     assert re.match(like(message), the_only_finding(market))
 
 
+@pytest.mark.usefixtures("narrow")
 def test_a_part_of_nested_actions_is_named():
     class Writes(NestedVec):
         def _step(self, actions):
@@ -504,6 +507,7 @@ def test_a_part_of_nested_actions_is_named():
     assert re.match(like(message), the_only_finding(Writes))
 
 
+@pytest.mark.usefixtures("narrow")
 def test_a_sequence_that_differs_is_named():
     class Others(NestedVec):
         def _observe(self):
@@ -526,6 +530,7 @@ def test_final_observations_are_held_against_the_space():
     assert re.match(like(message), the_only_finding(Outside))
 
 
+@pytest.mark.usefixtures("narrow")
 def test_a_final_observation_where_no_episode_has_ended():
     class Early(markets.AnotherResult):
         def others(self, result):

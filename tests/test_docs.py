@@ -65,7 +65,7 @@ def run_page(folder, name, text):
     return run.stdout.splitlines(), PRINTS.findall(script.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow  # without compilation
+@pytest.mark.compiled  # without compilation
 @pytest.mark.parametrize("name", [name for name, path in PAGES.items() if blocks(path.read_text(encoding="utf-8"))])
 def test_the_examples_of_a_page_run_and_print_what_they_say(tmp_path, name):
     printed, promised = run_page(tmp_path, name, PAGES[name].read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def test_every_block_of_the_readme_for_another_library_is_known():
     assert len(README_BLOCKS) == len(re.findall(r"^```py$", README, re.MULTILINE))
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.parametrize("needs", README_BLOCKS)
 def test_the_readme_s_blocks_for_other_libraries_run(needs):
     code = README_BLOCKS[needs]

@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.compiled
 
 
 def test_they_are_numbered_from_0():

@@ -887,7 +887,8 @@ def test_two_threads_call_the_loader_of_a_namespace_once(registry):
 
 
 LOOK_UP_WHILE_IMPORTING = """
-    import threading, time
+    import threading
+    import meeting
     import sekai.registry as registry
 
     {setup}
@@ -896,48 +897,70 @@ LOOK_UP_WHILE_IMPORTING = """
         import slow_market
 
     def look_up():
-        time.sleep(0.2)
+        assert meeting.importing.wait(meeting.HANG)
+        meeting.looking.set()
         assert registry.spec({id!r}).id == {id!r}
         found.append(1)
 
     found = []
     threads = [threading.Thread(target=target, daemon=True) for target in (import_by_hand, look_up)]
+    meeting.looker = threads[1]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(meeting.HANG)
     assert [thread.is_alive() for thread in threads] == [False, False], "deadlock"
     assert found == [1]
     """
 
+MEETING = """
+    import sys, threading, time
+
+    HANG = 240.0
+    importing, looking, looker = threading.Event(), threading.Event(), None
+
+    def in_the_middle_of_the_import():
+        # Goes on when whoever looks up waits for this very import, or has for a while not come to that.
+        importing.set()
+        assert looking.wait(HANG)
+        end = time.monotonic() + 0.5
+        while looker.is_alive() and not waits_for_the_import() and time.monotonic() < end:
+            time.sleep(0.001)
+
+    def waits_for_the_import():
+        frame = sys._current_frames().get(looker.ident)
+        if frame is None or frame.f_code.co_name != "acquire":
+            return False
+        return getattr(frame.f_locals.get("self"), "name", None) == "slow_market"
+    """
+
+
+def look_up_while_importing(folder, at_import, *, id, setup=""):
+    """One thread imports a module that does something at import; another looks up meanwhile what needs the module."""
+    (folder / "meeting.py").write_text(textwrap.dedent(MEETING))
+    (folder / "slow_market.py").write_text(f"import meeting\nmeeting.in_the_middle_of_the_import()\n{at_import}")
+    run_python(LOOK_UP_WHILE_IMPORTING.format(setup=setup, id=id), folder)
+
 
 def test_a_module_that_registers_at_import_and_is_a_plugin_too_blocks_nobody(tmp_path):
-    (tmp_path / "slow_market.py").write_text(
-        "import time\nfrom sekai.registry import register\n"
-        "time.sleep(0.5)\nregister('Slow-v0', 'x:y')\ndef load(): pass\n"
-    )
     announce(tmp_path, "slow = slow_market:load")
-    run_python(LOOK_UP_WHILE_IMPORTING.format(setup="", id="Slow-v0"), tmp_path)
+    at_import = "from sekai.registry import register\nregister('Slow-v0', 'x:y')\ndef load(): pass\n"
+    look_up_while_importing(tmp_path, at_import, id="Slow-v0")
 
 
 def test_a_module_that_registers_at_import_and_loads_a_namespace_too_blocks_nobody(tmp_path):
-    (tmp_path / "slow_market.py").write_text(
-        "import time\nfrom sekai.registry import register\n"
-        "time.sleep(0.5)\nregister('lab/Slow-v0', 'x:y')\ndef load(): pass\n"
-    )
     setup = "registry.register_namespace('lab', 'slow_market:load')"
-    run_python(LOOK_UP_WHILE_IMPORTING.format(setup=setup, id="lab/Slow-v0"), tmp_path)
+    at_import = "from sekai.registry import register\nregister('lab/Slow-v0', 'x:y')\ndef load(): pass\n"
+    look_up_while_importing(tmp_path, at_import, id="lab/Slow-v0", setup=setup)
 
 
 def test_a_module_that_looks_up_at_import_and_is_imported_by_a_plugin_blocks_nobody(tmp_path):
-    (tmp_path / "slow_market.py").write_text(
-        "import time\nfrom sekai.registry import spec\ntime.sleep(0.5)\nassert spec('Plug-v0').id == 'Plug-v0'\n"
-    )
     (tmp_path / "plug.py").write_text(
         "from sekai.registry import register\ndef load():\n    import slow_market\n    register('Plug-v0', 'x:y')\n"
     )
     announce(tmp_path, "plug = plug:load")
-    run_python(LOOK_UP_WHILE_IMPORTING.format(setup="", id="Plug-v0"), tmp_path)
+    at_import = "from sekai.registry import spec\nassert spec('Plug-v0').id == 'Plug-v0'\n"
+    look_up_while_importing(tmp_path, at_import, id="Plug-v0")
 
 
 def announce(folder, *entry_points):

@@ -63,7 +63,7 @@ class StepByStep:
         return actions
 
 
-@pytest.fixture(params=[1, 2], ids=["1 thread", "2 threads"])
+@pytest.fixture(params=[1, pytest.param(2, marks=pytest.mark.slow)], ids=["1 thread", "2 threads"])
 def threads(request):
     before = get_num_threads()
     set_num_threads(request.param)
@@ -109,8 +109,8 @@ def test_market_making(market):
     assert_rolls_as_it_steps(MARKETS[market], POLICIES[market], 5, 150, ("mid_price", "ask_filled"), action)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("num_steps", [1, 63, 64, 65, 130])
+@pytest.mark.compiled
+@pytest.mark.parametrize("num_steps", [1, 65, 130])
 def test_many_rows_in_any_number_of_steps(num_steps, threads):
     action = np.full((5000, 2), 0.7, dtype=np.float32)
     assert_rolls_as_it_steps(
@@ -160,7 +160,7 @@ def refuse_in_some_rows(observation, action):
     action[1] = np.nan if observation[0] > np.float32(0.07) else 0.7
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_the_earliest_refused_action_is_named(threads):
     vec = MarketMakingVecEnv(5000)
     with pytest.raises(InvalidAction) as stepped:
@@ -213,7 +213,7 @@ def test_a_market_that_steps_otherwise_than_its_parent_is_stepped():
     assert vec.compiled_step() is None
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_memory_of_an_earlier_rollout_is_written_over(threads):
     vec = MarketMakingVecEnv(5000, n_steps=20)
     keys = ("wealth", "bid_filled")

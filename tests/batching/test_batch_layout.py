@@ -398,6 +398,15 @@ def test_has_fixed_layout_of_generated_spaces_and_their_batches(space, n):
     assert has_fixed_layout(batch_space(space, n)) == expect_fixed_layout(space)
 
 
+def test_a_space_that_inherits_from_one_of_arrays_is_one():
+    class Prices(Box):
+        pass
+
+    space = Prices(0.0, 1.0, (2,), np.float64)
+    assert has_fixed_layout(space) and same(allocate(space, 3), np.zeros((3, 2)))
+    assert same(as_batch(space, 2, [[0.5, 1.0], [0.0, 0.25]]), np.array([[0.5, 1.0], [0.0, 0.25]]))
+
+
 def test_an_unknown_space_has_no_fixed_layout():
     assert not has_fixed_layout(Anything())
     assert not has_fixed_layout(Dict(a=Discrete(2), b=Anything()))

@@ -94,7 +94,7 @@ def test_gymnasium_s_own_vector_envs_run_a_market(market):
         assert_same(expected[4].get("final_obs"), got[4].get("final_obs"))
 
 
-@pytest.mark.slow  # they compile it each for itself
+@pytest.mark.compiled  # they compile it each for itself
 def test_gymnasium_s_worker_processes_run_a_market():
     id = register_with_gymnasium("Trading-v0")
     envs = gymnasium.make_vec(id, num_envs=2, vectorization_mode="async", vector_kwargs={"context": "spawn"})

@@ -296,7 +296,7 @@ def test_what_an_episode_s_end_is_worth(ppo):
     assert observations.tolist() == [[1, 1], [1, 1]]
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_the_script_s_agent_beats_the_fixed_half_spread():
     run = subprocess.run(
         [sys.executable, "-W", "error", SCRIPT, "--total-steps", "600000"],

@@ -73,15 +73,27 @@ def test_there_is_nothing_to_choose():
 
 
 @pytest.mark.parametrize("switch", ["NUMBA_BOUNDSCHECK", "NUMBA_DISABLE_JIT"])
-def test_bounds_are_checked_on_demand(switch):
-    code = (
-        "import numpy as np\n"
-        "from sekai.kernels import jit\n"
-        "@jit\n"
-        "def read(x, i): return x[i]\n"
-        "try: read(np.zeros(3), 3)\n"
-        "except IndexError: print('refused')\n"
-    )
+def test_bounds_are_checked_on_demand_however_many_rows(switch):
+    code = """
+import numpy as np
+from sekai.kernels import jit, jit_batch, set_num_threads
+
+@jit
+def read(x, i):
+    return x[i]
+
+@jit_batch()
+def read_on(x, out):
+    for i in range(len(out)):
+        out[i] = x[i + 1]
+
+set_num_threads(2)
+for kernel, *arguments in ((read, np.zeros(3), 3), *((read_on, np.zeros(n), np.zeros(n)) for n in (3, 10_000))):
+    try:
+        kernel(*arguments)
+    except IndexError:
+        print("refused")
+"""
     environ = {**os.environ, switch: "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
-    assert done.stdout.strip() == "refused"
+    assert done.stdout.splitlines() == ["refused"] * 3

@@ -38,6 +38,12 @@ def freshly_compiled():
         yield
 
 
+def counts(full, in_plain_python=300):
+    """Of a sample: what finds a coarse fault, and all of it; less where nothing is compiled."""
+    whole = pytest.param(full, marks=[pytest.mark.slow, pytest.mark.compiled])
+    return pytest.mark.parametrize("count", [full // 10 if COMPILED else in_plain_python, whole])
+
+
 @functools.cache
 def loop_of(name):
     """A loop over columns: as many out as the function gives values."""
@@ -95,9 +101,8 @@ def ulps(value, exact):
     return np.abs(value - exact) / unit
 
 
-def sample(number):
+def sample(number, count):
     """Numbers of every size and sign, evenly over their bits, and all that are special."""
-    count = 400_000 if COMPILED else 700
     integer = np.uint32 if number == np.float32 else np.uint64
     rng = np.random.default_rng(3)
     every = rng.integers(0, np.iinfo(integer).max, count, dtype=integer, endpoint=True).view(number)
@@ -119,8 +124,9 @@ WORST = np.array(
 
 @pytest.mark.parametrize("number", [np.float32, np.float64])
 @pytest.mark.parametrize("name", [*REFERENCES, *PAIRS])
-def test_errors_stay_below_what_is_stated(name, number):
-    x = sample(number)
+@counts(400_000, in_plain_python=700)
+def test_errors_stay_below_what_is_stated(name, number, count):
+    x = sample(number, count)
     x = x[~(np.abs(x) > DOMAIN.get((name, number), np.inf))]
     for value, exact in zip(evaluate(name, x), expected(name, x), strict=True):
         with np.errstate(all="ignore"):
@@ -243,8 +249,9 @@ def test_the_normal_distribution_function_is_as_exact_as_stated(number):
     assert np.all(ulps(evaluate("normal_cdf", x)[0][keep], exact[keep]) <= stated("normal_cdf", number))
 
 
-def test_the_normal_distribution_function_in_float32_against_erfc():
-    x = np.append(np.linspace(-14, 6, 200_001 if COMPILED else 301), -1.1554205).astype(np.float32)
+@counts(200_000)
+def test_the_normal_distribution_function_in_float32_against_erfc(count):
+    x = np.append(np.linspace(-14, 6, count + 1), -1.1554205).astype(np.float32)
     exact = np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x.astype(float)])
     assert np.max(ulps(evaluate("normal_cdf", x)[0], exact)) <= stated("normal_cdf", np.float32)
 
@@ -415,8 +422,9 @@ def box_muller(radius_bits, bits, angle, angle_bits):
     return radius * cos, radius * sin
 
 
-def test_normal_variates_are_the_exact_transform():
-    a, b = words(40_000 if COMPILED else 300, 2)
+@counts(40_000)
+def test_normal_variates_are_the_exact_transform(count):
+    a, b = words(count, 2)
     got = np.empty((2, len(a)), np.float32)
     draw(a, b, *got)
     exact = box_muller(a.astype(object) * 256 + (b & 0xFF).astype(object), 40, b >> 8, 24)
@@ -429,8 +437,9 @@ def test_normal_variates_are_the_exact_transform():
     assert alone.tobytes() == got[0].tobytes()
 
 
-def test_normal_variates_in_float64_are_the_exact_transform():
-    a, b, c, d = words(40_000 if COMPILED else 300, 4)
+@counts(40_000)
+def test_normal_variates_in_float64_are_the_exact_transform(count):
+    a, b, c, d = words(count, 4)
     got = np.empty((2, len(a)))
     draw64(a, b, c, d, *got)
     angle = (c.astype(np.int64) << 21) | (d.astype(np.int64) >> 11)
@@ -467,9 +476,9 @@ def test_the_low_bits_of_the_second_word_change_the_radius_and_the_others_the_an
     assert turned == pytest.approx(-base, rel=1e-6)
 
 
-@pytest.mark.slow
-def test_normal_variates_are_standard_normal():
-    count = 1_000_000
+@pytest.mark.compiled
+@counts(1_000_000)
+def test_normal_variates_are_standard_normal(count):
     a, b = np.random.default_rng(31).integers(0, 2**32, (2, count), dtype=np.uint32)
     z = np.empty((2, count), np.float32)
     draw(a, b, *z)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numba
+import numpy as np
 from toy_market import WalkVec
 
-from sekai.kernels import get_num_threads, set_num_threads, warm_up
+from sekai.kernels import get_num_threads, jit_batch, set_num_threads, warm_up
+from sekai.kernels.threads import always_used
 
 
 def test_it_builds_steps_and_closes(monkeypatch):
@@ -28,10 +30,34 @@ def test_it_builds_steps_and_closes(monkeypatch):
     assert all(vec.closed for vec in built)
 
 
-def test_what_it_has_compiled_need_not_be_again():
-    from sims.market_making import MarketMakingVecEnv
-    from sims.market_making.kernels import advance_market_making
+@jit_batch
+def move(level, actions):
+    for i in range(len(level)):
+        level[i] += actions[i]
 
-    warm_up(lambda num_envs: MarketMakingVecEnv(num_envs, observe="full"), num_envs=3)
-    if not numba.config.DISABLE_JIT:
-        assert any(dispatcher.signatures for dispatcher in advance_market_making.dispatchers)
+
+class CompiledWalkVec(WalkVec):
+    def _step(self, actions):
+        move(self.level, actions)
+        return super()._step(np.zeros_like(actions))
+
+
+def forms():
+    return [] if numba.config.DISABLE_JIT else [list(each.signatures) for each in move.dispatchers]
+
+
+def test_what_it_has_compiled_need_not_be_again():
+    before = get_num_threads()
+    try:
+        set_num_threads(2)
+        warm_up(CompiledWalkVec)
+        compiled = forms()
+        assert numba.config.DISABLE_JIT or list(map(len, compiled)) == [1, int(get_num_threads() > 1)]
+        with always_used():
+            for num_envs in (1, 8192):
+                vec = CompiledWalkVec(num_envs)
+                vec.reset(seed=0)
+                vec.step(np.ones(num_envs, np.int64))
+        assert forms() == compiled
+    finally:
+        set_num_threads(before)

@@ -24,6 +24,7 @@ def test_the_checker_finds_no_problem_in_any():
     assert problems == dict.fromkeys(problems, [])
 
 
+@pytest.mark.slow
 def test_nor_does_the_checker_of_many_at_once():
     problems = {}
     for spec in sekai.all_specs():

@@ -635,7 +635,7 @@ def scribble(array):
         array[...] = True if array.dtype == bool else 1e9
 
 
-@pytest.mark.parametrize("num_envs", [1, 5, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num_envs", [1, 5, pytest.param(10_000, marks=pytest.mark.compiled)])
 @pytest.mark.parametrize("autoreset", [True, False])
 def test_writing_into_what_is_returned_changes_nothing(autoreset, num_envs):
     env, free = (MarketMakingVecEnv(num_envs, n_steps=3, autoreset=autoreset, observe="full") for _ in range(2))
@@ -660,7 +660,7 @@ def test_writing_into_what_is_returned_changes_nothing(autoreset, num_envs):
 
 
 @pytest.mark.parametrize(
-    "num_envs", [1, 5, pytest.param(20_000, marks=pytest.mark.slow)], ids=["one", "few", "recycled memory"]
+    "num_envs", [1, 5, pytest.param(20_000, marks=pytest.mark.compiled)], ids=["one", "few", "recycled memory"]
 )
 @pytest.mark.parametrize("autoreset", [True, False])
 def test_what_is_returned_never_changes(autoreset, num_envs):
@@ -686,7 +686,7 @@ def parts(result):
     return arrays, [array.copy() for array in arrays]
 
 
-@pytest.mark.parametrize("num_envs", [2, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num_envs", [2, pytest.param(10_000, marks=pytest.mark.compiled)])
 def test_a_deep_copy_goes_its_own_way(num_envs):
     env = MarketMakingVecEnv(num_envs, n_steps=3, volatility=Randomized(1, 2))
     env.reset(seed=0)
@@ -698,7 +698,7 @@ def test_a_deep_copy_goes_its_own_way(num_envs):
     assert_same(expected, got)
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 def test_a_hundred_thousand():
     num_envs, some = 100_000, [0, 1, 49_999, 50_000, 99_999]
     env = MarketMakingVecEnv(num_envs, n_steps=3, observe="full", volatility=Randomized(1, 2))

@@ -16,7 +16,7 @@ from sekai.kernels import get_num_threads, set_num_threads
 from sims.market_making import GLFT, AvellanedaStoikov, CarteaJaimungal, FixedSpread, MarketMakingVecEnv
 from sims.market_making.closed_forms import fill_intensity, log_values
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.compiled
 
 PATHS = 20_000
 SIGMA, ARRIVAL_RATE, FILL_DECAY = 2.0, 140.0, 1.5  # the market's defaults

@@ -314,7 +314,7 @@ def test_rows_are_independent(midprice):
             np.testing.assert_array_equal(column[:, row : row + 1], alone)
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 @pytest.mark.parametrize("given_as", ["scalars", "columns"])
 @pytest.mark.parametrize("midprice", CHOICES["midprice"])
 def test_neither_blocks_nor_threads_change_a_row(midprice, given_as):

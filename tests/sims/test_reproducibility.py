@@ -158,8 +158,15 @@ def test_backends_of_this_process_agree(mode, id, settings, autoreset, num_envs)
         assert count_ends(expected) > 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("num_envs", "autoreset"), [(1, True), (2, False), (7, True), (7, False), (64, True)])
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("num_envs", "autoreset"),
+    [
+        (7, True),
+        (7, False),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in [(1, True), (2, False), (64, True)]),
+    ],
+)
 @each_case
 def test_worker_processes_agree(id, settings, num_envs, autoreset):
     native = make(id, settings, num_envs, autoreset=autoreset)
@@ -171,7 +178,7 @@ def test_worker_processes_agree(id, settings, num_envs, autoreset):
 
 
 @each_case
-@pytest.mark.parametrize("num_envs", [64, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num_envs", [64, pytest.param(1000, marks=pytest.mark.compiled)])
 def test_a_row_is_what_it_would_be_among_others(id, settings, num_envs):
     seeds = make_seeds(num_envs)
     rows = sorted({0, 1, num_envs // 3, num_envs - 2, num_envs - 1})
@@ -206,7 +213,7 @@ def threads():
     set_num_threads(before)
 
 
-@pytest.mark.slow
+@pytest.mark.compiled
 @each_case
 @each_mode
 def test_threads_change_nothing(id, settings, autoreset, threads):

@@ -5,11 +5,46 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 from toys import BOX1, T, Toy
 
 from sekai import Discrete, Env, ResetResult, StepResult
+
+#: Seconds after which what has not happened hangs, however busy the machine is.
+HANG = 240.0
+
+#: Seconds that nobody waits for.
+FOR_EVER = 600.0
+
+
+def wait_until(condition, seconds=HANG):
+    """Whether something comes true before it can be said to hang."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.002)
+    return bool(condition())
+
+
+class Gate:
+    """Where a sub-env says that it has come so far, and stays until it is let through; a folder, for any process."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.folder.mkdir()
+
+    def reached(self):
+        return (self.folder / "reached").exists()
+
+    def open(self):
+        (self.folder / "open").touch()
+
+    def pass_through(self):
+        (self.folder / "reached").touch()
+        wait_until((self.folder / "open").exists, FOR_EVER)
 
 
 class Unpicklable(Exception):
@@ -41,7 +76,7 @@ class Misbehaves(Env):
 
     def __init__(self):
         self.k = 0
-        self.seconds = 30.0
+        self.gate = None  # where it sleeps; None for a sleep that nobody ends
 
     def reset(self, *, seed=None, options=None):
         self._set_rng(seed)
@@ -78,7 +113,10 @@ class Misbehaves(Env):
 
 
 def _sleep(env):
-    time.sleep(env.seconds)
+    if env.gate is None:
+        time.sleep(FOR_EVER)
+    else:
+        env.gate.pass_through()
 
 
 def _raise(env):
@@ -112,7 +150,25 @@ class Stubborn(Env):
         return StepResult(np.zeros(1), 0.0, False, False, {})
 
     def close(self):
-        time.sleep(60)
+        time.sleep(FOR_EVER)
+
+
+class Replays(Env):
+    """Shows given observations in turn, and keeps its last action."""
+
+    def __init__(self, observation_space, action_space, observations):
+        self.observation_space, self.action_space, self.observations = observation_space, action_space, observations
+
+    def reset(self, *, seed=None, options=None):
+        self.k = 0
+        return ResetResult(self.observations[0], {})
+
+    def step(self, action):
+        self.k += 1
+        self.action = action
+        return StepResult(
+            self.observations[self.k], float(self.k), self.k == 2, False, {"k": self.k} if self.k > 1 else {}
+        )
 
 
 class Filed(Toy):

@@ -6,12 +6,13 @@ import asyncio
 import gc
 import signal
 import threading
-import time
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from backends import assert_same
+from proc_envs import FOR_EVER, HANG
 from toys import BOX1, T, Toy, Z, fns
 
 from sekai import (
@@ -28,6 +29,14 @@ from sekai import (
     VecRecordEpisodeStatistics,
     VecWrapper,
 )
+
+
+@pytest.fixture(autouse=True)
+def nothing_but_its_own_garbage():
+    """In a long run, what other tests have left takes half a second to look through."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 class Slow(Env):
@@ -51,7 +60,7 @@ class Slow(Env):
         self.overlaps += self.running
         self.running += 1
         try:
-            await asyncio.sleep(self.seconds)
+            await self.wait()
             self.finished += 1
             return self.step(action)
         except asyncio.CancelledError:
@@ -59,6 +68,9 @@ class Slow(Env):
             raise
         finally:
             self.running -= 1
+
+    async def wait(self):
+        await asyncio.sleep(self.seconds)
 
     async def async_reset(self, *, seed=None, options=None):
         self.overlaps += self.running
@@ -116,21 +128,43 @@ def test_11_1_the_private_loop_and_another_may_alternate(wrap):
 
 
 def test_11_1_sub_envs_run_concurrently():
-    with AsyncVecEnv([lambda: Slow(0.2)] * 8) as v:
+    together = []
+
+    class Meets(Slow):
+        async def wait(self):
+            together.append(self)
+            for _ in range(100):  # turns of the loop, in any of which the others may come
+                if len(together) == 8:
+                    return
+                await asyncio.sleep(0)
+            raise AssertionError("nobody came")
+
+    with AsyncVecEnv([lambda: Meets(0.0)] * 8) as v:
         v.reset()
-        start = time.monotonic()
         v.step(Z(v))
-        assert time.monotonic() - start < 1.4  # one after another takes 1.6
 
 
 # -- 11.3 --------------------------------------------------------------------------------------------------
 
 
-async def time_out(v, call):
-    """A call in which sub-env 0 would take a minute, given up after a moment."""
-    v.set_attr("seconds", [60.0] + [0.0] * (v.num_envs - 1))
-    with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(call, 0.1)
+async def until_running(v, expected):
+    """Let the loop take turns until so many calls run in each sub-env."""
+    for _ in range(100):
+        if v.get_attr("running") == expected:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(v.get_attr("running"))
+
+
+async def give_up(v, call):
+    """A call in which sub-env 0 would never be done, given up when all others are."""
+    others = [0] * (v.num_envs - 1)
+    v.set_attr("seconds", [FOR_EVER, *others])
+    task = asyncio.ensure_future(call)
+    await until_running(v, [1, *others])
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     v.set_attr("seconds", 0.0)
 
 
@@ -139,7 +173,7 @@ def test_11_3_a_cancelled_step_leaves_no_stale_data():
 
         async def main():
             await v.async_reset()
-            await time_out(v, v.async_step([0, 0]))
+            await give_up(v, v.async_step([0, 0]))
             assert v.get_attr("running") == [0, 0]  # nothing runs on behind the next call
             first = await v.async_reset()
             assert first.observations.tolist() == [[200.0], [200.0]]
@@ -156,7 +190,7 @@ def test_11_3_a_cancelled_reset_asks_for_another():
 
         async def main():
             await v.async_reset()
-            await time_out(v, v.async_reset())
+            await give_up(v, v.async_reset())
             with pytest.raises(ResetRequired):
                 await v.async_step([0, 0])
             await v.async_reset()
@@ -175,7 +209,7 @@ def test_11_3_cancelled_between_two_episodes():
 
         async def main():
             await v.async_reset()
-            await time_out(v, v.async_step([0, 0]))
+            await give_up(v, v.async_step([0, 0]))
             with pytest.raises(ResetRequired, match="sub-env 0"):
                 await v.async_step([0, 0])  # not stepped on past its end
             await v.async_reset()
@@ -230,9 +264,9 @@ class Raises(Slow):
 
 
 def test_11_3_a_call_waits_for_all_when_one_raises():
-    with AsyncVecEnv([lambda: Slow(0.05), lambda: Raises(0.03), lambda: Raises(0.0)]) as v:
+    with AsyncVecEnv([lambda: Slow(0.02), lambda: Raises(0.01), lambda: Raises(0.0)]) as v:
         v.reset()
-        with pytest.raises(ValueError, match="after 0.03"):  # the first in the order of the sub-envs
+        with pytest.raises(ValueError, match="after 0.01"):  # the first in the order of the sub-envs
             v.step([0] * 3)
         assert v.get_attr("running") == [0, 0, 0]
         assert v.get_attr("finished") == [1, 1, 1]
@@ -240,14 +274,16 @@ def test_11_3_a_call_waits_for_all_when_one_raises():
 
 
 def test_11_3_a_loop_that_was_given_up_does_not_block_the_next():
-    with AsyncVecEnv([lambda: Slow(0.05)]) as v:
+    with AsyncVecEnv([lambda: Slow(0.0)]) as v:
         v.reset()
+        v.set_attr("seconds", FOR_EVER)
         loop = asyncio.new_event_loop()
         task = loop.create_task(v.async_step([0]))
-        loop.run_until_complete(asyncio.sleep(0.01))
+        loop.run_until_complete(until_running(v, [1]))
         task.cancel()
         loop.run_until_complete(asyncio.wait([task]))
         loop.close()
+        v.set_attr("seconds", 0.0)
         assert v.reset().observations.tolist() == [[200.0]]
 
 
@@ -260,10 +296,13 @@ class Stubborn(Slow):
         except asyncio.CancelledError:
             self.running += 1
             try:
-                await asyncio.sleep(0.1)
+                await self.wind_up()
             finally:
                 self.running -= 1
             raise
+
+    async def wind_up(self):
+        await asyncio.sleep(0.02)
 
 
 def test_11_3_a_sub_env_that_winds_up_slowly_is_waited_for():
@@ -271,7 +310,7 @@ def test_11_3_a_sub_env_that_winds_up_slowly_is_waited_for():
 
         async def main():
             await v.async_reset()
-            await time_out(v, v.async_step([0, 0]))
+            await give_up(v, v.async_step([0, 0]))
             return await v.async_reset()
 
         assert asyncio.run(main()).observations.tolist() == [[200.0], [200.0]]
@@ -285,7 +324,7 @@ class Interrupted(Slow):
     """Its second step is interrupted: in the sub-env itself, or while it waits."""
 
     def __init__(self, error, waiting):
-        super().__init__(0.01)
+        super().__init__(0.0)
         self.error, self.waiting = error, waiting
 
     def step(self, action):
@@ -303,13 +342,16 @@ class Interrupted(Slow):
 @pytest.mark.parametrize("others", [0, 2])
 @bare_and_wrapped
 def test_9_6_an_interrupt_in_a_step_cancels_it_and_a_reset_starts_afresh(error, waiting, others, wrap, recwarn):
-    with wrap(AsyncVecEnv([lambda: Interrupted(error, waiting), *[lambda: Slow(0.05)] * others])) as v:
+    with wrap(AsyncVecEnv([lambda: Interrupted(error, waiting), *[lambda: Slow(0.0)] * others])) as v:
         n = 1 + others
         v.reset()
         v.step([0] * n)
+        v.set_attr("seconds", [0.0] + [FOR_EVER] * others)
         with pytest.raises(error):
             v.step([0] * n)
         assert v.get_attr("running") == [0] * n
+        assert v.get_attr("cancelled") == [0] + [int(waiting)] * others  # if not, they had not begun
+        v.set_attr("seconds", 0.0)
         raw = v.unwrapped
         assert raw.reset().observations[:, 0].tolist() == [200.0] * n
         assert raw.step([0] * n).observations[:, 0].tolist() == [201.0] * n
@@ -327,7 +369,7 @@ def test_9_6_a_signal_while_the_loop_waits(caplog):
 
     with AsyncVecEnv([lambda: Pressed(0.0), lambda: Slow(0.0)]) as v:
         v.reset()
-        v.set_attr("seconds", 60.0)
+        v.set_attr("seconds", FOR_EVER)
         with pytest.raises(KeyboardInterrupt):
             v.step([0, 0])
         assert v.get_attr("cancelled") == [1, 1]
@@ -348,8 +390,11 @@ class PressedTwice(Stubborn):
     async def async_step(self, action):
         if self.episode == 1:
             asyncio.get_running_loop().call_later(0.01, press_ctrl_c)
-            asyncio.get_running_loop().call_later(0.03, press_ctrl_c)
         return await super().async_step(action)
+
+    async def wind_up(self):
+        asyncio.get_running_loop().call_soon(press_ctrl_c)
+        await super().wind_up()
 
 
 def test_9_6_ctrl_c_twice_in_a_row_and_the_sub_envs_are_closed(caplog, recwarn):
@@ -357,7 +402,7 @@ def test_9_6_ctrl_c_twice_in_a_row_and_the_sub_envs_are_closed(caplog, recwarn):
     PressedTwice.close = lambda self: closed.append(self)
     with pytest.raises(KeyboardInterrupt), AsyncVecEnv([lambda: PressedTwice(0.0)]) as v:
         v.reset()
-        v.set_attr("seconds", 60.0)
+        v.set_attr("seconds", FOR_EVER)
         v.step([0])
     assert len(closed) == 1
     del v
@@ -369,9 +414,10 @@ def test_9_6_ctrl_c_twice_in_a_row_and_the_sub_envs_are_closed(caplog, recwarn):
 def test_9_6_ctrl_c_twice_in_a_row_and_a_reset_starts_afresh(caplog, recwarn):
     with AsyncVecEnv([lambda: PressedTwice(0.0), lambda: Slow(0.0)]) as v:
         v.reset()
-        v.set_attr("seconds", [60.0, 0.0])
+        v.set_attr("seconds", [FOR_EVER, 0.0])
         with pytest.raises(KeyboardInterrupt):
             v.step([0, 0])
+        assert v.get_attr("running") == [0, 0]
         v.set_attr("seconds", 0.0)
         assert v.reset().observations.tolist() == [[200.0], [200.0]]
         assert v.step([0, 0]).observations.tolist() == [[201.0], [201.0]]
@@ -399,20 +445,53 @@ def in_threads(*calls):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(HANG)
         assert not thread.is_alive()
     return outcomes
 
 
-def test_11_3_overlapping_calls_from_threads(recwarn, caplog):
-    with AsyncVecEnv([lambda: Slow(0.0)] * 2) as v:
+class Held(Slow):
+    """Its steps wait until they are let go."""
+
+    def __init__(self, events):
+        super().__init__(0.0)
+        self.begun, self.let_go = events
+
+    async def wait(self):
+        self.begun.set()
+        while not self.let_go.is_set():
+            await asyncio.sleep(0.001)
+
+
+@contextmanager
+def under_way(call, events):
+    """A call in a thread of its own, which does not end before the block does; yields where its outcome will be."""
+    begun, let_go = events
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(call()))
+    thread.start()
+    try:
+        assert begun.wait(HANG)
+        yield outcomes
+        assert outcomes == []
+    finally:
+        let_go.set()
+        thread.join(HANG)
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def events():
+    return threading.Event(), threading.Event()
+
+
+def test_11_3_overlapping_calls_from_threads(events, recwarn, caplog):
+    with AsyncVecEnv([lambda: Held(events)] * 2) as v:
         v.reset()
-        v.set_attr("seconds", 0.5)
-        outcomes = in_threads(*[lambda: v.step([0, 0])] * 4)
-        refused = [each for each in outcomes if isinstance(each, BaseException)]
-        assert [type(each) for each in refused] == [AsyncCallPending] * 3
-        (done,) = (each for each in outcomes if not isinstance(each, BaseException))
-        assert done.observations.tolist() == [[101.0], [101.0]]
+        with under_way(lambda: v.step([0, 0]), events) as outcomes:
+            refused = in_threads(*[lambda: v.step([0, 0])] * 3)
+            assert [type(each) for each in refused] == [AsyncCallPending] * 3
+        assert outcomes[0].observations.tolist() == [[101.0], [101.0]]
         assert v.step([0, 0]).observations.tolist() == [[102.0], [102.0]]
         assert v.get_attr("overlaps") == [0, 0]
     gc.collect()
@@ -420,40 +499,44 @@ def test_11_3_overlapping_calls_from_threads(recwarn, caplog):
     assert caplog.records == []
 
 
-def test_11_3_a_loop_in_one_thread_and_a_step_in_another(recwarn, caplog):
-    with AsyncVecEnv([lambda: Slow(0.0)] * 2) as v:
+def test_11_3_calls_that_begin_together_in_threads(recwarn, caplog):
+    with AsyncVecEnv([lambda: Slow(0.001)] * 2) as v:
         v.reset()
-        v.set_attr("seconds", 0.5)
-        outcomes = in_threads(
-            lambda: asyncio.run(v.async_step([0, 0])),
-            lambda: asyncio.run(v.async_step([0, 0])),
-            lambda: v.step([0, 0]),
-            lambda: v.reset(),
-        )
-        assert sum(isinstance(each, AsyncCallPending) for each in outcomes) == 3
+        outcomes = in_threads(*[lambda: v.step([0, 0])] * 4)
+        done = [each for each in outcomes if not isinstance(each, AsyncCallPending)]
+        # Those that are not refused come one after the other.
+        assert done and sorted(each.observations[0, 0] for each in done) == [101.0 + k for k in range(len(done))]
+        assert v.step([0, 0]).observations.tolist() == [[101.0 + len(done)]] * 2
         assert v.get_attr("overlaps") == [0, 0]
     gc.collect()
     assert not [str(each.message) for each in recwarn]
     assert caplog.records == []
 
 
-def test_11_3_close_from_another_thread_during_a_step():
-    with AsyncVecEnv([lambda: Slow(0.0)]) as v:
+@pytest.mark.parametrize("loop", [True, False])
+def test_11_3_a_loop_in_one_thread_and_a_step_in_another(loop, events, recwarn, caplog):
+    with AsyncVecEnv([lambda: Held(events)] * 2) as v:
         v.reset()
-        v.set_attr("seconds", 0.5)
-        refused = []
 
-        def close():
-            try:
-                v.close()
-            except AsyncCallPending as error:
-                refused.append(error)
+        def step_in_a_loop():
+            return asyncio.run(v.async_step([0, 0]))
 
-        closing = threading.Timer(0.05, close)
-        closing.start()
-        assert v.step([0]).observations.tolist() == [[101.0]]
-        closing.join()
-        assert len(refused) == 1
+        with under_way(step_in_a_loop if loop else lambda: v.step([0, 0]), events) as outcomes:
+            refused = in_threads(step_in_a_loop, lambda: v.step([0, 0]), lambda: v.reset())
+            assert [type(each) for each in refused] == [AsyncCallPending] * 3
+        assert outcomes[0].observations.tolist() == [[101.0], [101.0]]
+        assert v.get_attr("overlaps") == [0, 0]
+    gc.collect()
+    assert not [str(each.message) for each in recwarn]
+    assert caplog.records == []
+
+
+def test_11_3_close_from_another_thread_during_a_step(events):
+    with AsyncVecEnv([lambda: Held(events)]) as v:
+        v.reset()
+        with under_way(lambda: v.step([0]), events) as outcomes, pytest.raises(AsyncCallPending):
+            v.close()
+        assert outcomes[0].observations.tolist() == [[101.0]]
         v.step([0])
 
 

@@ -6,7 +6,7 @@ import collections
 
 import numpy as np
 import pytest
-from backends import TWO_PROCS, assert_same, both_modes, everywhere, make, on_rows, scripted
+from backends import TWO_PROCS, assert_same, both_modes, everywhere, here, make, on_rows, scripted
 from case_envs import Fill, Keeper, OneBuffer, Reuse, Reusing, RewardBuffer
 from toys import BOX1, NCount, T, Toy, Z, fns
 
@@ -25,6 +25,7 @@ from sekai import (
     Tuple,
 )
 from sekai.batching import layout
+from sekai.vector import ended_observations
 
 SPACES = {
     "box": BOX1,
@@ -444,3 +445,42 @@ def test_2_1_elapsed_steps_of_a_native_env_without_a_limit():
         assert v.elapsed_steps.tolist() == [0, 4]
         v.reset()
         assert v.elapsed_steps.tolist() == [0, 0]
+
+
+# -- who ended, and with what ------------------------------------------------------------------------------
+
+
+#: Sub-env 0 ends in its second step, sub-env 2 in its first; every observation is one of its own.
+ENDING = [
+    [(np.array([float(10 * row + k)]), 0.0, k == last, False, {}) for k in range(3)]
+    for row, last in enumerate([1, 9, 0])
+]
+
+
+@everywhere
+@both_modes
+@pytest.mark.parametrize("read", [(), (0,), (1, 2)], ids=["nothing read", "one dict read", "others read"])
+def test_the_terminal_observations_of_a_step(backend, autoreset, read):
+    vec = scripted(backend, *ENDING, autoreset=autoreset)
+    with vec:
+        vec.reset()
+        for ended, finals in [([2], [[20.0]]), ([0, 2], [[1.0], [20.0]])]:
+            result = vec.step([0, 0, 0])
+            for row in read:
+                assert isinstance(result.infos[row], dict)
+            rows, observations = ended_observations(vec.observation_space, result)
+            expected = (ended, finals) if autoreset else ([], [])
+            assert rows.dtype == np.intp and (rows.tolist(), observations.tolist()) == expected
+            assert observations.shape == (len(rows), 1) and observations.dtype == vec.observation_space.dtype
+
+
+@here
+def test_a_terminal_observation_that_somebody_has_changed_is_shown_as_it_is_now(backend):
+    vec = scripted(backend, *ENDING)
+    vec.reset()
+    result = vec.step([0, 0, 0])
+    result.infos[2]["final_observation"] = np.array([5.0])
+    rows, observations = ended_observations(vec.observation_space, result)
+    assert (rows.tolist(), observations.tolist()) == ([2], [[5.0]])
+    del result.infos[2]["final_observation"]  # as if it had not ended
+    assert ended_observations(vec.observation_space, result)[0].tolist() == []

@@ -799,8 +799,9 @@ def test_async_backend_runs_sub_envs_concurrently():
     class Meets(Toy):
         async def async_step(self, action):
             waiting.append(self)
-            while len(waiting) < barrier_size:  # only ends if all sub-envs are under way together
+            for _ in range(100):  # turns of the loop, in any of which the others may come
                 await asyncio.sleep(0)
+            assert len(waiting) == barrier_size
             return self.step(action)
 
     with AsyncVecEnv([lambda: Meets(T(9)) for _ in range(barrier_size)]) as vec:
