@@ -826,19 +826,19 @@ def test_a_second_thread_waits_for_the_plugins(plugins):
 
     def function():
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(240)
         plugins.registry.register("One-v0", WALK)
 
     plugins.add("one", function)
     first = threading.Thread(target=plugins.registry.all_specs)
     second = threading.Thread(target=lambda: found.append(plugins.registry.spec("One-v0").id))
     first.start()
-    assert entered.wait(10)
+    assert entered.wait(240)
     second.start()
     second.join(0.05)
     go_on.set()
     for thread in (first, second):
-        thread.join(10)
+        thread.join(240)
     assert found == ["One-v0"]
 
 
@@ -847,20 +847,20 @@ def test_a_plugin_that_takes_long_to_import_holds_up_no_namespace(plugins):
 
     def importing():
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(240)
 
     plugins.add("slow", lambda: plugins.registry.register("Slow-v0", WALK), importing=importing)
     plugins.registry.register_namespace("lab", lambda: plugins.registry.register("lab/Walk-v0", WALK))
     first = threading.Thread(target=plugins.registry.all_specs)
     first.start()
-    assert entered.wait(10)
+    assert entered.wait(240)
     second = threading.Thread(target=plugins.registry.spec, args=("lab/Walk-v0",))
     second.start()
-    second.join(5)
+    second.join(60)
     held_up = second.is_alive()
     go_on.set()
     for thread in (first, second):
-        thread.join(10)
+        thread.join(240)
     assert not held_up
 
 
@@ -870,19 +870,19 @@ def test_two_threads_call_the_loader_of_a_namespace_once(registry):
     def loader():
         calls.append(1)
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(240)
         registry.register("lab/Walk-v0", WALK)
 
     registry.register_namespace("lab", loader)
     threads = [threading.Thread(target=lambda: found.append(registry.spec("lab/Walk").id)) for _ in range(2)]
     threads[0].start()
-    assert entered.wait(10)
+    assert entered.wait(240)
     threads[1].start()
     threads[1].join(0.05)
     assert registry.spec("Walk-v0").id == "Walk-v0"  # what is there waits for nobody
     go_on.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(240)
     assert (found, calls) == (["lab/Walk-v0"] * 2, [1])
 
 

@@ -149,9 +149,9 @@ class Crew:
                 self._tell(member, command)
 
     def _tell(self, member: Member, command: bytes) -> None:
-        member.owed += 1
-        self._owed += 1
-        with self._whole(member):
+        with self._whole(member):  # what is counted but not asked for would be waited for
+            member.owed += 1
+            self._owed += 1
             member.line.send(command)
             if member.line.unsent:
                 self._ears.mind_unsent(member)
@@ -229,7 +229,7 @@ class Crew:
     def _bury(self, member: Member) -> None:
         """A worker has died: say so from now on, and listen no more."""
         self._ears.forget(member)
-        self._owed -= member.owed
+        self._owed = sum(each.owed for each in self.members if each is not member and each.death is None)
         member.process.join(_PATIENCE)
         code = member.process.exitcode
         if code == NO_MAIN_GUARD:
