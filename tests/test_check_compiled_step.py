@@ -51,7 +51,12 @@ def test_a_market_with_a_compiled_step_has_no_problems():
     assert check_vec_env(markets.RolledVec, num_envs=1, n_steps=1) == []
 
 
-@pytest.mark.parametrize("market", FAULTS, ids=lambda market: market.__name__)
+#: Each is compiled for itself, some twice; those that are not here are slow tests.
+FEW = (markets.RolledRewards, markets.RolledThreads, markets.RolledStreams, markets.RolledOtherInfos)
+EACH_FAULT = [market if market in FEW else pytest.param(market, marks=pytest.mark.slow) for market in FAULTS]
+
+
+@pytest.mark.parametrize("market", EACH_FAULT, ids=lambda market: market.__name__)
 def test_a_fault_of_a_compiled_step_is_named(market):
     findings = check_vec_env(market, n_steps=N_STEPS)
     assert len(findings) == COMPILED, findings

@@ -635,7 +635,7 @@ def scribble(array):
         array[...] = True if array.dtype == bool else 1e9
 
 
-@pytest.mark.parametrize("num_envs", [1, 5, pytest.param(10_000, marks=pytest.mark.compiled)])
+@pytest.mark.parametrize("num_envs", [1, 5, pytest.param(10_000, marks=[pytest.mark.compiled, pytest.mark.slow])])
 @pytest.mark.parametrize("autoreset", [True, False])
 def test_writing_into_what_is_returned_changes_nothing(autoreset, num_envs):
     env, free = (MarketMakingVecEnv(num_envs, n_steps=3, autoreset=autoreset, observe="full") for _ in range(2))
@@ -686,7 +686,7 @@ def parts(result):
     return arrays, [array.copy() for array in arrays]
 
 
-@pytest.mark.parametrize("num_envs", [2, pytest.param(10_000, marks=pytest.mark.compiled)])
+@pytest.mark.parametrize("num_envs", [2, pytest.param(10_000, marks=[pytest.mark.compiled, pytest.mark.slow])])
 def test_a_deep_copy_goes_its_own_way(num_envs):
     env = MarketMakingVecEnv(num_envs, n_steps=3, volatility=Randomized(1, 2))
     env.reset(seed=0)
