@@ -13,6 +13,7 @@ The folder is ``SEKAI_CACHE_DIR``, else ``sekai`` in ``NUMBA_CACHE_DIR``, else t
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import pickle
 import sys
@@ -24,6 +25,7 @@ import llvmlite
 import numba
 import numpy as np
 from numba.core import config
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
@@ -31,7 +33,7 @@ from numba.core.serialize import dumps
 from sekai.kernels.fingerprint import Unknown, describe, describe_type, remember_sources
 
 #: Counted up with every change of the policy that ``sekai.kernels.jit`` compiles under.
-_POLICY = 1
+_POLICY = 4
 
 #: Of Numba's settings, those that change what it compiles.
 _SETTINGS = (
@@ -49,8 +51,26 @@ _SETTINGS = (
 _VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version__)
 
 
+def _number_apart() -> None:
+    """Let Numba number functions from a place that no other process begins at.
+
+    Compiled code goes by the name, the argument types and the number of its function, and what several processes have
+    compiled is loaded into one: of two functions of one name and number, the first would be called for both.
+    """
+    FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(8), "big"))
+
+
+#: Whether Numba numbers them as it did; else nothing can be kept.
+_ARE_NUMBERED = hasattr(FunctionIdentity, "_unique_ids")
+_number_apart()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_number_apart)
+
+
 def cache_folder() -> Path | None:
     """The folder that compiled kernels are kept in; None if they are not."""
+    if not _ARE_NUMBERED:
+        return None
     if os.environ.get("SEKAI_CACHE", "1").strip().lower() in ("0", "off", "false", "no"):
         return None
     named = os.environ.get("SEKAI_CACHE_DIR")

@@ -427,7 +427,7 @@ def same(result, expected):
     return result == expected or np.isnan(result) and np.isnan(expected)
 
 
-@pytest.mark.filterwarnings("ignore:First-class function type")
+@pytest.mark.filterwarnings("ignore:.*First-class function type")
 @pytest.mark.parametrize(("modules", "edit", "results"), EDITS.values(), ids=EDITS)
 def test_an_edit_anywhere_is_seen(project, modules, edit, results):
     (edited, old, new), (before, after) = edit, results
@@ -818,6 +818,31 @@ def test_processes_that_compile_at_once_leave_what_the_next_one_loads(folder, fo
     assert all(name.endswith(".kernel") for name in written)
     assert forked(ROWS, folder) == [[3.0] * 3, [1, 0]]
     assert files(folder) == written
+
+
+OF_ONE_NAME = """
+import json
+from sekai.kernels import jit
+
+LINES = "".join("    x = 0.5 * x + step\\n" for _ in range(300))  # more than is inlined
+
+def make(step):
+    scope = dict(step=step, __name__="__main__")
+    exec("def walk(x):\\n" + LINES + "    return x\\n", scope)
+    scope["walk"] = jit(inline=False)(scope["walk"])
+    exec("def twice(x):\\n    return walk(x) + walk(x + 1.0)\\n", scope)
+    return jit(scope["twice"])
+
+kernels = [make(step) for step in {steps}]
+print(json.dumps([[twice(0.0), sum(twice.stats.cache_hits.values())] for twice in kernels]))
+"""
+
+
+def test_kernels_of_one_name_that_two_processes_compiled_are_told_apart(folder, forked):
+    # Numba counts the functions of each process from one, and names compiled code by that.
+    for step in (1.0, 2.0):
+        assert forked(OF_ONE_NAME.format(steps=[step]), folder) == [[4.0 * step, 0]]
+    assert forked(OF_ONE_NAME.format(steps=[1.0, 2.0]), folder) == [[4.0, 1], [8.0, 1]]
 
 
 NAMED_TUPLES = """
