@@ -47,6 +47,7 @@ from sekai.tracking import EpisodeStats, InMemoryTracker, LoggingTracker, StatsT
 from sekai.vector import (
     AsyncVecEnv,
     InfoList,
+    KernelVecEnv,
     NativeVecEnv,
     ProcVecEnv,
     SyncVecEnv,
@@ -102,6 +103,7 @@ __all__ = [
     "InfoList",
     "InvalidAction",
     "InvalidObservation",
+    "KernelVecEnv",
     "LoggingTracker",
     "MaskedBox",
     "MultiBinary",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,23 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
     if count < minimum:
         raise ValueError(f"{name}: expected at least {minimum}, got {count}")
     return count
+
+
+def as_real(value: Any) -> float | None:
+    """A real number as a float, infinite if it is too large; None for what is no number.
+
+    Text, bools, complex numbers, time spans and arrays are no numbers.
+    """
+    # A bool is an int to Python, and a time span an integer to NumPy.
+    is_real = isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, (bool, np.timedelta64))
+    if not is_real:
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except ValueError:  # a signalling NaN
+        return math.nan
 
 
 def check_seconds(value: Any, name: str) -> float:

@@ -1,4 +1,4 @@
-"""Markets for reinforcement learning whose step is a Numba kernel.
+"""Markets for reinforcement learning written as functions of one row.
 
 ``sekai`` finds them through the entry point in this package's metadata, so that
 ``sekai.make_vec("Trading-v0", num_envs=1024)`` needs no import of ``sims``; and importing ``sims`` imports no market.
@@ -13,5 +13,5 @@ def register_envs() -> None:
     """Register every market of this package with ``sekai``; its entry-point loader calls this."""
     import sekai
 
-    sekai.register("MarketMaking-v0", vector_entry_point="sims.market_making.env:MarketMakingVecEnv")
+    sekai.register("MarketMaking-v0", vector_entry_point="sims.market_making.market:MarketMakingVecEnv")
     sekai.register("Trading-v0", vector_entry_point="sims.trading.env:TradingVecEnv")

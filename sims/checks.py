@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
-import numpy as np
-
-
-def as_real(value: Any) -> float | None:
-    """A real number as a float, infinite if it is too large; None for what is no number.
-
-    Text, bools, complex numbers, time spans and arrays are no numbers.
-    """
-    # A bool is an int to Python, and a time span an integer to NumPy.
-    is_real = isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, (bool, np.timedelta64))
-    if not is_real:
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    except ValueError:  # a signalling NaN
-        return math.nan
+from sekai.checks import as_real
 
 
 def check_number(value: Any, name: str) -> float:
@@ -41,6 +22,27 @@ def check_number(value: Any, name: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{name}: expected a finite number, got {value}")
     return number
+
+
+def check_range(
+    name: str, value: float, *, above: float | None = None, least: float | None = None, most: float | None = None
+) -> None:
+    """ValueError, which names ``name``, for a number that is not in a range.
+
+    Args:
+        name: What the error message calls it.
+        value: The number.
+        above: What it has to be greater than.
+        least: What it has to be at least.
+        most: What it has to be at most.
+    """
+    for bound, good, words in (
+        (above, above is None or value > above, "above"),
+        (least, least is None or value >= least, "of at least"),
+        (most, most is None or value <= most, "of at most"),
+    ):
+        if not good:
+            raise ValueError(f"{name}: expected a finite number {words} {bound:g}, got {value}")
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:

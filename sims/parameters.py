@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.checks import as_real
-
-
-@dataclass(frozen=True)
-class Randomized:
-    """A parameter that each sub-env draws anew, uniformly from [low, high], at each of its resets, from its own stream.
-
-    Attributes:
-        low: The least value.
-        high: The greatest.
-
-    Raises:
-        TypeError: A bound is no number.
-        ValueError: A bound is not finite, or ``low`` is above ``high``.
-    """
-
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        bounds = [as_real(self.low), as_real(self.high)]
-        if None in bounds:
-            raise TypeError(f"Randomized(low, high): expected numbers, got {self.low!r} and {self.high!r}")
-        low, high = (float(bound) for bound in bounds if bound is not None)
-        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-            raise ValueError(f"Randomized(low, high): expected finite low <= high, got {low} and {high}")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
-
+from sekai.checks import as_real
+from sekai.vector import Randomized
 
 #: One number for all sub-envs, one per sub-env (N,), or a range to draw from.
 Parameter: TypeAlias = "float | NDArray[np.float64] | Randomized"

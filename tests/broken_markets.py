@@ -193,18 +193,17 @@ class Raises(GoodVec):
 
 
 class RewritesInfos(GoodVec):
-    """An info column that is handed over as if it were never written to again."""
+    """An info column of a result that the next step writes to again."""
 
     def __init__(self, num_envs, **kwargs):
         super().__init__(num_envs, **kwargs)
         self.column = np.zeros(num_envs)
 
-    def _step(self, actions):
-        rewards, terminated, truncated, infos = super()._step(actions)
-        self.column.flags.writeable = True
-        self.column[:] = self.level
-        self.column.flags.writeable = False
-        return rewards, terminated, truncated, {**infos, "level": self.column}
+    def step(self, actions):
+        result = super().step(actions)
+        self.column[:] = result.infos.columns["level"]
+        result.infos.columns["level"] = self.column
+        return result
 
 
 class SharesRewards(AnotherResult):

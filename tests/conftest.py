@@ -13,6 +13,7 @@ NEEDS = {
         f"compat/test_gymnasium_{part}.py": ("gymnasium",)
         for part in ("env", "from_vector", "registration", "spaces", "vector")
     },
+    "compat/test_cart_pole.py": ("gymnasium",),
     "compat/test_stable_baselines3.py": ("stable_baselines3", "sb3_contrib"),
     "compat/test_torch.py": ("torch",),
     "compat/test_torchrl.py": ("torchrl",),
@@ -32,7 +33,7 @@ def pytest_report_header() -> list[str]:
 
 
 #: Tests of processes, signals and threads: one after another on one worker, so that they have a core beside them.
-PROCESSES = ("vector/test_proc.py", "vector/test_cases_threads.py", "kernels/test_threads.py", "test_cores.py")
+PROCESSES = ("vector/test_proc.py", "vector/test_cases_threads.py", "kernels/test_threads.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,6 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         name = item.path.relative_to(here).as_posix()
         item.add_marker(pytest.mark.xdist_group("processes" if name in PROCESSES else item.path.stem))
+    # First, so that no worker is left with them at the end: it is the longest of all groups.
+    items.sort(key=lambda item: item.path.relative_to(here).as_posix() not in PROCESSES)
 
 
 @pytest.fixture

@@ -22,8 +22,9 @@ from sekai.cli.benching.timing import Block, Cell, Stepper, take_turns
 from sekai.kernels import get_num_threads, set_num_threads
 from sekai.registry import EnvRegistry
 from sekai.spaces import Box
-from sekai.vector import VecEnv, VecNormalizeReward, native
-from sekai.vector.row import list_infos
+from sekai.vector import VecEnv, VecNormalizeReward
+from sekai.vector.native import env as native
+from sekai.vector.sub_envs.sub_env import list_infos
 
 WALK, WALK_VEC = "toy_market:Walk", "toy_market:WalkVec"
 SHORT = ("--seconds", 0.03)

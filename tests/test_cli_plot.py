@@ -26,7 +26,7 @@ def registry(monkeypatch):
     registry = EnvRegistry()
     monkeypatch.setattr(copies, "default_registry", registry)
     registry.register("Walk-v0", "toy_market:Walk", vector_entry_point="toy_market:WalkVec")
-    registry.register("Quotes-v0", vector_entry_point="sims.market_making.env:MarketMakingVecEnv")
+    registry.register("Quotes-v0", vector_entry_point="sims.market_making.market:MarketMakingVecEnv")
     registry.register("Trades-v0", vector_entry_point="sims.trading.env:TradingVecEnv")
     return registry
 

@@ -47,7 +47,7 @@ def test_import_sekai_does_not_load(added, name):
 
 
 def test_import_sekai_loads_the_public_api(added):
-    assert {"sekai.spaces", "sekai.vector.native", "sekai.registry"} <= added
+    assert {"sekai.spaces", "sekai.vector.native.env", "sekai.registry"} <= added
 
 
 def test_import_sekai_loads_little_beside_itself(added):

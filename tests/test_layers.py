@@ -30,6 +30,7 @@ ONLY = {
     ),
     "sekai.kernels": (
         "sekai.kernels",
+        "sekai.batching.slab",
         "sekai.seeding",
         "sekai.checks",
         "sekai.cores",
@@ -70,14 +71,14 @@ def modules(root: Path) -> dict[str, Path]:
     return found
 
 
-def imports(path: Path, known: frozenset[str] = frozenset()) -> set[str]:
-    """The modules that a file imports when it runs, at its top or in a function; not for type checkers alone."""
+def imports(path: Path, known: frozenset[str] = frozenset(), of_types: bool = False) -> set[str]:
+    """The modules that a file imports when it runs, at its top or in a function; also those of types alone if asked."""
     found = set()
     waiting = [ast.parse(path.read_text(encoding="utf-8"))]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            waiting += node.orelse
+            waiting += [*node.orelse, *(node.body if of_types else [])]
             continue
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
@@ -117,6 +118,29 @@ def test_a_lower_layer_imports_only_what_lies_below(layer):
 @pytest.mark.parametrize("layer", NEVER)
 def test_arrows_point_one_way(layer):
     assert offences(layer, lambda name: inside(name, NEVER[layer])) == []
+
+
+#: What stands beside each other in the kit, packages and modules.
+PARTS = sorted({".".join(name.split(".")[:2]) for name in MODULES if name.startswith("sekai.")})
+
+
+def test_no_two_parts_of_the_kit_import_each_other():
+    """Not for type checkers either: what two need belongs below both."""
+    reached = {
+        part: {
+            ".".join(target.split(".")[:2])
+            for name in MODULES
+            if inside(name, (part,))
+            for target in imports(MODULES[name], KNOWN, of_types=True)
+            if inside(target, ("sekai",))
+        }
+        - {part, "sekai"}
+        for part in PARTS
+    }
+    pairs = sorted(
+        (part, other) for part in PARTS for other in reached[part] if part < other and part in reached.get(other, ())
+    )
+    assert pairs == []
 
 
 @pytest.mark.parametrize(

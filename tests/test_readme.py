@@ -19,7 +19,7 @@ def blocks(language):
 
 
 def market_block():
-    return next(code for code in blocks("python") if "NativeVecEnv)" in code)
+    return next(code for code in blocks("python") if "KernelVecEnv)" in code)
 
 
 def run(code):
@@ -35,7 +35,7 @@ def test_examples_run(code):
 
 def test_the_example_of_a_market_stays_short():
     market = market_block()
-    definition = market[market.index("@jit") : market.index("vec = ")]
+    definition = market[market.index("class Params") : market.index("vec = ")]
     assert len(definition.strip().splitlines()) <= 40
 
 
@@ -51,8 +51,8 @@ def test_the_example_of_a_market_has_no_problems_and_refuses_what_is_no_action()
             print(error)
     """
     assert run(market_block() + textwrap.dedent(tries))[-2:] == [
-        "step(): expected 0, 1 or 2, got 7 (sub-env 1)",
-        "step(): expected 0, 1 or 2, got -1 (sub-env 2)",
+        "step(actions): expected finite numbers in Discrete(3), got 7 (sub-env 1)",
+        "step(actions): expected finite numbers in Discrete(3), got -1 (sub-env 2)",
     ]
 
 

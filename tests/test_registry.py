@@ -35,7 +35,7 @@ from sekai.registry import (
 )
 from sekai.registry.build import ENV_FN_MODES, entry_point_of
 from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
-from sekai.vector.shell import SingleEnv
+from sekai.vector.native.single import SingleEnv
 from sekai.wrappers import OrderEnforcing, TimeLimit, TransformReward
 
 ROOT = Path(__file__).parents[1]
@@ -180,13 +180,13 @@ def test_a_mistyped_argument_names_the_env_and_what_comes_close(registry, mode):
 
 def test_a_mistyped_argument_of_a_single_env(registry):
     registry.register("Steep-v0", Steep)
-    registry.register("Shell-v0", vector_entry_point=SteepVec)
+    registry.register("Single-v0", vector_entry_point=SteepVec)
     registry.register("Plain-v0", Plain)
     registry.register("Function-v0", lambda goal=3, *, start=0.0: Walk(goal=goal, start=start))
     for id, text in (
         ("Steep-v0", r"has no argument 'slop' \(did you mean 'slope'\?\); it has: slope, goal, start$"),
         (
-            "Shell-v0",
+            "Single-v0",
             r"has no argument 'slop' \(did you mean 'slope'\?\); it has: slope, goal, start, noise, autoreset,",
         ),
         ("Plain-v0", "has no argument 'slop'; it has: none$"),

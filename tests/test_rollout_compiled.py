@@ -13,7 +13,7 @@ from vector.backends import assert_same
 import sekai
 from sekai import Dict
 from sekai.errors import InvalidAction, ResetRequired
-from sekai.kernels import get_num_threads, jit, rolling, set_num_threads
+from sekai.kernels import get_num_threads, jit, set_num_threads
 from sims.market_making import AvellanedaStoikov, CarteaJaimungal, FixedSpread, MarketMakingVecEnv, Randomized
 from sims.trading import TradingVecEnv
 
@@ -73,6 +73,8 @@ def threads(request):
 
 MARKETS = {
     "brownian": lambda n: MarketMakingVecEnv(n, n_steps=20),
+    "limited": lambda n: MarketMakingVecEnv(n, n_steps=20, max_episode_steps=7),
+    "drawn": lambda n: MarketMakingVecEnv(n, n_steps=20, volatility=Randomized(1.0, 2.0)),
     "full": lambda n: MarketMakingVecEnv(n, n_steps=7, observe="full", max_inventory=2, reward="running_penalty"),
     "jumps": lambda n: MarketMakingVecEnv(
         n, n_steps=20, midprice="jumps", volatility=0.02, jump_rate=9.0, jump_sd=0.01, reward="exp_utility"
@@ -82,6 +84,8 @@ MARKETS = {
 }
 POLICIES = {
     "brownian": lambda vec: CarteaJaimungal.for_env(vec),
+    "limited": lambda vec: lean,
+    "drawn": lambda vec: lean,
     "full": lambda vec: lean,
     "jumps": lambda vec: lean,
     "columns": lambda vec: FixedSpread.for_env(vec, half_spread=0.7),
@@ -103,7 +107,13 @@ def assert_rolls_as_it_steps(make, policy_of, num_envs, num_steps, infos, action
     assert_same(twin.elapsed_steps, vec.elapsed_steps)
 
 
-@pytest.mark.parametrize("market", MARKETS)
+@pytest.mark.parametrize(
+    "market",
+    [
+        name if name in ("brownian", "limited", "drawn") else pytest.param(name, marks=pytest.mark.slow)
+        for name in MARKETS
+    ],
+)
 def test_market_making(market):
     action = np.full((5, 2), 0.7, dtype=np.float32)
     assert_rolls_as_it_steps(MARKETS[market], POLICIES[market], 5, 150, ("mid_price", "ask_filled"), action)
@@ -113,12 +123,10 @@ def test_market_making(market):
 @pytest.mark.parametrize("num_steps", [1, 65, 130])
 def test_many_rows_in_any_number_of_steps(num_steps, threads):
     action = np.full((5000, 2), 0.7, dtype=np.float32)
-    assert_rolls_as_it_steps(
-        MARKETS["ou"], POLICIES["ou"], 5000, num_steps, ("wealth", "inventory", "bid_filled"), action
-    )
+    assert_rolls_as_it_steps(MARKETS["drawn"], POLICIES["drawn"], 5000, num_steps, ("mid_price", "ask_filled"), action)
 
 
-@pytest.mark.parametrize("discrete", [True, False])
+@pytest.mark.parametrize("discrete", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_trading(discrete):
     def make(n):
         return TradingVecEnv(n, lookback=4, episode_length=11, actions="discrete" if discrete else "weight")
@@ -130,13 +138,10 @@ def test_trading(discrete):
 
 
 def test_what_cannot_be_rolled_out_is_stepped():
-    """A time limit, a drawn parameter, no autoreset, another backend, a wrapper: the numbers of the row policy all the
-    same."""
-    draws = {"n_steps": 20, "volatility": Randomized(1.0, 2.0)}
+    """No autoreset, options by sub-env, another backend, a wrapper: the numbers of the row policy all the same."""
     makers = [
-        lambda: MarketMakingVecEnv(3, n_steps=20, max_episode_steps=7),
         lambda: MarketMakingVecEnv(3, n_steps=20, autoreset=False),
-        lambda: MarketMakingVecEnv(3, **draws),
+        lambda: MarketMakingVecEnv(3, n_steps=20, autoreset_options=lambda i: None),
         lambda: sekai.make_vec("MarketMaking-v0", 3, vectorization_mode="sync", n_steps=20),
         lambda: sekai.VecNormalizeReward(MarketMakingVecEnv(3, n_steps=20)),
     ]
@@ -144,6 +149,7 @@ def test_what_cannot_be_rolled_out_is_stepped():
         vec, twin = make(), make()
         rolled = sekai.rollout(vec, lean, 50, seed=1, progress=False)
         stepped = sekai.rollout(twin, StepByStep(lean, twin), 50, seed=1, progress=False)
+        assert not (isinstance(vec, MarketMakingVecEnv) and vec.can_roll)
         for name in FIELDS:
             assert_same(getattr(stepped, name), getattr(rolled, name), name)
 
@@ -172,20 +178,17 @@ def test_the_earliest_refused_action_is_named(threads):
 
 def test_an_interrupted_rollout_has_to_be_reset(monkeypatch):
     """Ctrl-C during compiled code is raised when that has returned, before what it did is taken over."""
-    calls, real = [], rolling.roll
-
-    def interrupted(*args):
-        real(*args)
-        calls.append(args)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-
     if not hasattr(lean, "py_func"):
         return  # it is stepped one by one then
-    monkeypatch.setattr(rolling, "roll", interrupted)
     vec = MarketMakingVecEnv(5, n_steps=20)
-    with pytest.raises(KeyboardInterrupt):
-        sekai.rollout(vec, lean, 300, progress=False)
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vec, "_refuse_rolled", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sekai.rollout(vec, lean, 300, progress=False)
     with pytest.raises(ResetRequired):
         vec.step(np.zeros((5, 2), dtype=np.float32))
     again = sekai.rollout(vec, lean, 30, seed=2, progress=False)
@@ -202,22 +205,18 @@ def test_a_market_that_steps_otherwise_than_its_parent_is_stepped():
     class Named(MarketMakingVecEnv):
         name = "as quick as its parent"
 
-    plain, taxed, named = (
-        sekai.rollout(kind(3, n_steps=20), lean, 30, seed=1, progress=False)
-        for kind in (MarketMakingVecEnv, Taxed, Named)
+    plain, taxed = (
+        sekai.rollout(kind(3, n_steps=20), lean, 30, seed=1, progress=False) for kind in (MarketMakingVecEnv, Taxed)
     )
     assert np.array_equal(taxed.rewards, plain.rewards - 5.0)
-    assert np.array_equal(named.rewards, plain.rewards)
-    vec = Taxed(3, n_steps=20)
-    vec.reset(seed=0)
-    assert vec.compiled_step() is None
+    assert not Taxed(3).can_roll and Named(3).can_roll
 
 
 @pytest.mark.compiled
 def test_memory_of_an_earlier_rollout_is_written_over(threads):
     vec = MarketMakingVecEnv(5000, n_steps=20)
-    keys = ("wealth", "bid_filled")
-    used = sekai.rollout(vec, FixedSpread.for_env(vec, half_spread=0.4), 100, seed=1, infos=keys, progress=False)
+    keys = ("mid_price", "ask_filled")
+    used = sekai.rollout(vec, lean, 100, seed=1, infos=keys, progress=False)
     memory = [array.ctypes.data for array in (used.observations, used.rewards, *used.infos.values())]
     again = sekai.rollout(vec, lean, 100, seed=2, infos=keys, progress=False, out=used)
     assert [array.ctypes.data for array in (again.observations, again.rewards, *again.infos.values())] == memory
@@ -235,19 +234,15 @@ def writing(observation, action):
 
 
 def test_a_policy_of_rows_cannot_write_into_what_it_sees():
-    for options in ({}, {"max_episode_steps": 50}):
+    for options in ({}, {"autoreset": False}):
         with pytest.raises((TypeError, ValueError, numba.TypingError), match="(?i)read-?only"):
             sekai.rollout(MarketMakingVecEnv(2, **options), writing, 3, progress=False)
 
 
 def test_what_the_market_shows_after_a_compiled_rollout():
-    class Showing(MarketMakingVecEnv):
-        def shown(self):
-            return self._observe()
-
-    vec = Showing(3, n_steps=20)
+    vec = MarketMakingVecEnv(3, n_steps=20)
     record = sekai.rollout(vec, lean, 30, seed=1, progress=False)
-    assert_same(record.last_observations, np.array(vec.call("shown")))
+    assert_same(record.last_observations, vec._observe())
 
 
 class ByRows:
@@ -267,8 +262,8 @@ def test_what_has_nothing_but_a_row_policy():
     vec = MarketMakingVecEnv(3, n_steps=20)
     got = sekai.rollout(vec, ByRows(), 30, seed=1, progress=False)
     assert np.array_equal(got.actions, sekai.rollout(vec, lean, 30, seed=1, progress=False).actions)
-    limited = MarketMakingVecEnv(3, n_steps=20, max_episode_steps=50)
-    stepped = sekai.rollout(limited, ByRows(), 30, seed=1, progress=False)
+    unlike = MarketMakingVecEnv(3, n_steps=20, autoreset_options=lambda i: None)
+    stepped = sekai.rollout(unlike, ByRows(), 30, seed=1, progress=False)
     assert np.array_equal(got.actions, stepped.actions)
 
 

@@ -1,5 +1,5 @@
 """A walk that goes up by its action, written once as an Env and once as a NativeVecEnv; for the registry, the
-single-env shell and the command."""
+single-env single and the command."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.batching.buffers import is_whole
+from sekai.batching.buffers import Buffers
 from sekai.types import InfoArrays, InfoDict
 
 FINAL_OBSERVATION = "final_observation"
@@ -58,17 +58,14 @@ def snapshot_info(info: Mapping[str, Any]) -> InfoDict:
         return deepcopy(dict(info))
 
 
-def snapshot_columns(columns: InfoArrays, num_rows: int, where: str) -> dict[str, NDArray[Any]]:
-    """Copies of info columns.
-
-    An array that owns its data (or comes from ``Buffers.take``) and is marked read-only is taken as it is, without a
-    copy: whoever marks an array so promises never to write to it again. A kernel that writes new arrays each step hands
-    them over at no cost.
+def snapshot_columns(columns: InfoArrays, num_rows: int, where: str, buffers: Buffers) -> dict[str, NDArray[Any]]:
+    """Copies of info columns; one that was taken from the buffers is taken over without a copy.
 
     Args:
         columns: Arrays whose first axis is the rows.
         num_rows: The expected length of that axis.
         where: What the error message calls their origin.
+        buffers: Where copies come from.
 
     Raises:
         ValueError: A column is ragged, or its first axis is not ``num_rows`` long; the message names its key.
@@ -81,8 +78,7 @@ def snapshot_columns(columns: InfoArrays, num_rows: int, where: str) -> dict[str
             raise ValueError(
                 f"{where}: expected info column {key!r} with a first axis of {num_rows}, got shape {shape}"
             )
-        handed_over = not array.flags.writeable and is_whole(array) and array.dtype != object
-        copied[key] = array if handed_over else snapshot_value(array)
+        copied[key] = snapshot_value(array) if array.dtype.hasobject else buffers.own(array)
     return copied
 
 

@@ -5,58 +5,30 @@ An array (or a list, of elements without a fixed layout) is a part, dicts and tu
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.batching.buffers import is_whole
+from sekai.batching.buffers import Buffers
 from sekai.batching.infos import snapshot_value
 
 
-def own_batch(batch: Any, *, held: int = 0) -> Any:
+def own_batch(batch: Any, buffers: Buffers) -> Any:
     """A batch whose arrays belong to the caller alone, so that nobody else can ever write to them.
-
-    Call it on what a function has just returned: ``own_batch(compute())``. An array that nothing but the call refers
-    to is taken over; any other is copied.
 
     Args:
         batch: The batch.
-        held: How many variables of the caller hold it as well.
+        buffers: Where copies come from; an array that was taken from them is taken over without one.
     """
-    sole = sys.getrefcount(batch) <= _SOLE_ARGUMENT + held  # asked before the next call refers to it as well
-    return _own(batch, sole)
+    if batch.__class__ is np.ndarray and not batch.dtype.hasobject:
+        return buffers.own(batch)
+    return map_parts(lambda part: buffers.own(part) if _is_plain(part) else snapshot_value(part), batch)
 
 
-def _own(part: Any, sole: bool) -> Any:
-    if isinstance(part, np.ndarray):
-        return part if sole and is_whole(part) and part.flags.writeable else part.copy()
-    if isinstance(part, dict):
-        return {key: _own_item(part, key, sole) for key in part}
-    if isinstance(part, tuple):
-        return tuple(_own_item(part, i, sole) for i in range(len(part)))
-    return snapshot_value(part)
-
-
-def _own_item(container: Any, key: Any, sole: bool) -> Any:
-    sole = sole and sys.getrefcount(container[key]) <= _SOLE_ITEM
-    return _own(container[key], sole)
-
-
-def _count_of_argument(argument: Any) -> int:
-    return sys.getrefcount(argument)
-
-
-def _count_of_item(container: Any) -> int:
-    return sys.getrefcount(container[0])
-
-
-#: What ``sys.getrefcount`` says, in this interpreter, of an argument and of a container's item that nothing else
-#: refers to.
-_SOLE_ARGUMENT = _count_of_argument(np.empty(0))
-_SOLE_ITEM = _count_of_item((np.empty(0),))
+def _is_plain(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and not part.dtype.hasobject
 
 
 def copy_batch(batch: Any) -> Any:

@@ -57,7 +57,8 @@ around the parts of a step and copies without take turns. The clocks take time
 themselves, most of which counts for the part around the one they measure; the
 profile tells how much longer they make a step. The parts:
 
-  kernel       the market's own _step(): compiled code and the arrays it fills
+  kernel       the market's own _step(): compiled code and the arrays it fills;
+               of a row market, all that is compiled, resets included
   observe      its _observe(), and the observations of episodes that ended
   resets       its _reset_envs() and _reset_infos(), for autoreset
   sub-envs     step() and reset() of the copies, single-env wrappers included;

@@ -18,7 +18,7 @@ from sekai.seeding import make_seed_sequence
 from sekai.tracking import EpisodeStats
 from sekai.types import InfoDict, SeedType
 from sekai.vector import ProcVecEnv, VecEnv, VecRecordEpisodeStatistics, VecWrapper
-from sekai.vector.in_process import RowVecEnv
+from sekai.vector.sub_envs.in_process import InProcessVecEnv
 from sekai.wrappers import RecordEpisodeStatistics
 
 try:
@@ -201,7 +201,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
         rows = self._rows(indices)
         inner = self.vec.unwrapped
         if {*rows} != {*range(self.num_envs)}:
-            if isinstance(inner, RowVecEnv):
+            if isinstance(inner, InProcessVecEnv):
                 members = self.get_attr(method_name, rows)
                 return [member(*method_args, **method_kwargs) if callable(member) else member for member in members]
             if isinstance(inner, ProcVecEnv):
@@ -228,7 +228,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
             if isinstance(layer, classes):
                 return [True] * len(rows)
             layer = layer.venv
-        if not isinstance(layer, RowVecEnv):
+        if not isinstance(layer, InProcessVecEnv):
             return [False] * len(rows)
         envs = [layer.envs[row] for row in rows]
         return [isinstance(env, Wrapper) and any(isinstance(inner, classes) for inner in env) for env in envs]

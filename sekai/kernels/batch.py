@@ -21,10 +21,10 @@ from numba.core.errors import NumbaError
 
 from sekai.checks import check_count
 from sekai.kernels import threads
-from sekai.kernels.choice import Choice
 from sekai.kernels.columns import has_rows, lengths, rows_between
 from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel
+from sekai.kernels.thread_choice import ThreadChoice
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -91,6 +91,74 @@ def jit_batch(
     return decorate if function is None else decorate(function)
 
 
+class Spread:
+    """A function over rows that is called on one thread, or on several where that is worth it.
+
+    Args:
+        serial: Called as ``(n, *args)``, on one thread.
+        parallel: Called as ``(n, num_threads, *args)``, on several.
+        parallel_from: From how many rows on it may be.
+        is_measured: Whether it is then only where that is quicker, by the times of the calls.
+        explain: Given what a call raises, it may raise something that says more.
+
+    Attributes:
+        parallel_from: As given.
+        py_func: The plain function that runs on one thread.
+        dispatchers: What numba compiles it, and that on several, to.
+    """
+
+    def __init__(
+        self,
+        serial: Callable[..., Any],
+        parallel: Callable[..., Any],
+        parallel_from: int = PARALLEL_FROM,
+        is_measured: bool = True,
+        explain: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self._explain = explain
+        self._serial = serial
+        self._parallel = parallel
+        self.py_func = getattr(serial, "py_func", serial)
+        self.dispatchers = [serial, parallel]
+        self.parallel_from = parallel_from
+        self._is_measured = is_measured
+        # By the digits of the number of rows and the number of threads.
+        self._choices: defaultdict[tuple[int, int], ThreadChoice] = defaultdict(ThreadChoice)
+
+    def __call__(self, n: int, *args: Any) -> Any:
+        """Call it for ``n`` rows."""
+        try:
+            return self._call(n, args)
+        except Exception as error:
+            if self._explain is not None:
+                self._explain(error)
+            raise
+
+    def _call(self, n: int, args: tuple[Any, ...]) -> Any:
+        num_threads = threads.get_num_threads()
+        if num_threads == 1 or n < self.parallel_from or BOUNDS_ARE_CHECKED:
+            return self._serial(n, *args)
+        if not (self._is_measured and threads.are_measured()):
+            return self._call_parallel(n, num_threads, args)
+        choice = self._choices[n.bit_length(), num_threads]
+        parallel = choice.parallel
+        start = perf_counter()
+        result = self._call_parallel(n, num_threads, args) if parallel else self._serial(n, *args)
+        choice.record(parallel, (perf_counter() - start) / n)
+        return result
+
+    def _call_parallel(self, n: int, num_threads: int, args: tuple[Any, ...]) -> Any:
+        before = threads.enter(num_threads)
+        if not before:
+            return self._serial(n, *args)
+        try:
+            return self._parallel(n, num_threads, *args)
+        except SystemError as error:  # what a thread raised
+            raise error.__cause__ or error from None
+        finally:
+            threads.leave(before)
+
+
 class BatchKernel(Generic[Kernel]):
     """A kernel over rows, as ``jit_batch`` makes it.
 
@@ -99,6 +167,7 @@ class BatchKernel(Generic[Kernel]):
         kernel: It compiled for one block of rows, to be called from other kernels.
         block: Rows that the kernel gets at once, at most.
         parallel_from: From how many rows on a call may be spread over threads.
+        is_measured: Whether it is then only where that is quicker.
     """
 
     def __init__(self, function: Kernel, shared: tuple[str, ...], block: int, parallel_from: int | None) -> None:
@@ -113,7 +182,7 @@ class BatchKernel(Generic[Kernel]):
         self.kernel = compile_kernel(function)
         self.block = block
         self.parallel_from = PARALLEL_FROM if parallel_from is None else parallel_from
-        self._is_measured = parallel_from is None
+        self.is_measured = parallel_from is None
         self._names = names
         self._rows = tuple(position for position, name in enumerate(names) if name not in shared)
         if not self._rows:
@@ -129,43 +198,14 @@ class BatchKernel(Generic[Kernel]):
             drivers = self._find_drivers(args, kinds)
         column = args[self._array]
         n = len(column) if column.__class__ is np.ndarray and column.ndim else self._count(args)
-        num_threads = threads.get_num_threads()
         try:
-            if num_threads == 1 or n < self.parallel_from or BOUNDS_ARE_CHECKED:
-                fits = drivers.call_serial(n, *args)
-            elif self._is_measured and threads.are_measured():
-                fits = self._call_quicker(drivers, n, num_threads, args)
-            else:
-                fits = self._call_parallel(drivers, n, num_threads, args)
+            fits = drivers.spread(n, *args)
         except (NumbaError, NameError):
             self._compile_alone(args)
             raise
         if not fits:
             found = {self._names[position]: sorted(set(lengths(args[position]))) for position in self._rows}
             raise ValueError(f"{self.__name__}: expected as many rows in each array, got {found}")
-
-    def _call_parallel(self, drivers: Drivers, n: int, num_threads: int, args: tuple[Any, ...]) -> bool:
-        before = threads.enter(num_threads)
-        if not before:
-            return drivers.call_serial(n, *args)
-        try:
-            return drivers.call_parallel(n, num_threads, *args)
-        except SystemError as error:  # what a thread raised
-            raise error.__cause__ or error from None
-        finally:
-            threads.leave(before)
-
-    def _call_quicker(self, drivers: Drivers, n: int, num_threads: int, args: tuple[Any, ...]) -> bool:
-        """Run it in the way that has been quicker lately."""
-        choice = drivers.choices[n.bit_length(), num_threads]
-        parallel = choice.parallel
-        start = perf_counter()
-        if parallel:
-            fits = self._call_parallel(drivers, n, num_threads, args)
-        else:
-            fits = drivers.call_serial(n, *args)
-        choice.record(parallel, (perf_counter() - start) / n)
-        return fits
 
     @property
     def dispatchers(self) -> list[Any]:
@@ -237,9 +277,7 @@ class Drivers:
     Attributes:
         serial: Numba's dispatcher of the loop on one thread.
         parallel: The same on several.
-        call_serial: Calls it as ``(n, *args)``.
-        call_parallel: Calls it as ``(n, num_threads, *args)``.
-        choices: Which of the two is quicker, by the digits of the number of rows and the number of threads.
+        spread: Calls one of the two, as ``(n, *args)``.
     """
 
     def __init__(
@@ -293,6 +331,4 @@ def call_parallel(n, num_threads, {", ".join(arguments)}):
             scope[name].__qualname__ = f"{batch.__qualname__}_{name}"
         self.serial = scope["_serial"] = compile_kernel(scope["serial"])
         self.parallel = scope["_parallel"] = compile_kernel(scope["parallel"], parallel=True)
-        self.choices: defaultdict[tuple[int, int], Choice] = defaultdict(Choice)
-        self.call_serial: Callable[..., bool] = scope["call_serial"]
-        self.call_parallel: Callable[..., bool] = scope["call_parallel"]
+        self.spread = Spread(scope["call_serial"], scope["call_parallel"], batch.parallel_from, batch.is_measured)

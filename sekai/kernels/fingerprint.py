@@ -26,6 +26,7 @@ from numba.core import types
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 
+from sekai.kernels.constants import Constant, ConstantType
 from sekai.kernels.extensions import EXTENSIONS, is_versioned
 
 
@@ -206,6 +207,8 @@ def _describe_value(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.dtype != object:
         digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"array {value.dtype} {value.shape} {value.strides} {digest}"
+    if isinstance(value, Constant):
+        return repr(value)
     if isinstance(value, Enum):
         return f"{_describe_value(type(value))} {value.name}"
     if isinstance(value, type):
@@ -222,6 +225,7 @@ def _describe_value(value: Any) -> str:
 
 #: Types that a text tells all about.
 _PLAIN_TYPES = (
+    ConstantType,
     types.Array,
     types.Boolean,
     types.Literal,

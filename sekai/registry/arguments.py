@@ -56,6 +56,8 @@ def parameter_names(function: Callable[..., Any]) -> list[str]:
     if not isinstance(function, type):
         return [item.name for item in _parameters(function) if _is_named(item)]
     names: list[str] = []
+    if hasattr(function, "__signature__"):  # what it says of itself
+        names = [item.name for item in _parameters(function) if _is_named(item)]
     for owner in function.__mro__[:-1]:
         if "__init__" not in vars(owner):
             continue

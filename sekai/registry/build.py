@@ -40,7 +40,7 @@ def make_env(spec: EnvSpec, max_episode_steps: int | None, kwargs: Mapping[str, 
 def build_env(spec: EnvSpec, wrappers: Sequence[WrapperLike] = (), given: Collection[str] = ()) -> Env[Any, Any]:
     """Build the environment of a resolved spec.
 
-    The layers, from the inside: the environment (or the shell of a native one), ``OrderEnforcing``,
+    The layers, from the inside: the environment (or a native one as a single env), ``OrderEnforcing``,
     ``TimeLimit`` when there is a limit, the wrappers of the spec, the wrappers given here.
 
     Args:
@@ -70,7 +70,7 @@ def build_env(spec: EnvSpec, wrappers: Sequence[WrapperLike] = (), given: Collec
 def _build_bare(spec: EnvSpec, kwargs: dict[str, Any]) -> Env[Any, Any]:
     where = f"environment {spec.id!r}"
     if spec.entry_point is None:
-        from sekai.vector.shell import SingleEnv
+        from sekai.vector.native.single import SingleEnv
 
         assert spec.vector_entry_point is not None
         build = load_entry_point(spec.vector_entry_point, where)
@@ -195,7 +195,7 @@ def _build_native(spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any]) -
 
 
 def _refuse_autoreset(spec: EnvSpec, kwargs: Mapping[str, Any], where: str) -> None:
-    """A native env inside the single-env shell never resets itself; say so rather than ignore the wish."""
+    """A native env as a single env never resets itself; say so rather than ignore the wish."""
     for name in ("autoreset", "autoreset_options"):
         if spec.entry_point is None and name in kwargs:
             raise ValueError(

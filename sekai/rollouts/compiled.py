@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
-from sekai.errors import InvalidAction
 from sekai.rollouts.storage import Storage
 from sekai.spaces import Space
-from sekai.vector import NativeVecEnv, VecEnv
-from sekai.vector.compiled_step import CompiledStep
+from sekai.vector import KernelVecEnv, VecEnv
 
 #: Steps between two looks at Ctrl-C and the progress bar.
 _STEPS_AT_ONCE = 64
@@ -78,19 +76,17 @@ def _num_parameters(kernel: Any) -> int:
     return int(getattr(kernel, "py_func", kernel).__code__.co_argcount)
 
 
-def compiled_step(vec: VecEnv[Any, Any], policy: RowPolicy, infos: Iterable[str]) -> CompiledStep | None:
-    """How the market steps in compiled code; None where it has to be called step by step."""
-    if not isinstance(vec, NativeVecEnv) or not hasattr(policy.row, "py_func"):  # NUMBA_DISABLE_JIT leaves none
-        return None
-    step = vec.compiled_step()
-    return step if step is not None and set(infos) <= set(step.infos._fields) else None
+def can_roll(vec: VecEnv[Any, Any], policy: RowPolicy, infos: Iterable[str]) -> bool:
+    """Whether market and policy can be run in one compiled loop; else the market is stepped."""
+    if not isinstance(vec, KernelVecEnv) or not hasattr(policy.row, "py_func"):  # NUMBA_DISABLE_JIT leaves none
+        return False
+    return vec.can_roll and set(infos) <= vec.told.keys()
 
 
 def fill_compiled(
     storage: Storage,
-    vec: Any,
+    vec: KernelVecEnv[Any, Any],
     policy: RowPolicy,
-    step: CompiledStep,
     first_observations: NDArray[Any],
     advance: Callable[[int], Any],
 ) -> NDArray[Any]:
@@ -98,77 +94,36 @@ def fill_compiled(
 
     Args:
         storage: To be filled.
-        vec: The native market, just reset.
+        vec: The market, just reset.
         policy: Of rows.
-        step: The market's.
         first_observations: What it shows now.
         advance: Called with numbers of steps as they are made.
 
     Raises:
         InvalidAction: The policy gave an action that the market refuses; the env has to be reset then.
     """
-    from sekai.kernels.rolling import Recording, gather_ends, roll, rolling_threads
-
     total, num_envs = storage.rewards.shape
-    observations = storage.observations
+    observations, actions = storage.observations, storage.actions
     observations[0] = first_observations
     last: NDArray[Any] = np.empty_like(first_observations)
     at_once = min(_STEPS_AT_ONCE, total)
-    recording = Recording(
-        observations=observations,
-        last_observations=last,
-        actions=storage.actions,
-        rewards=storage.rewards,
-        terminated=storage.terminated,
-        truncated=storage.truncated,
-        final_observations=np.empty((at_once, *observations.shape[1:]), observations.dtype),
-        refused=np.full((rolling_threads(num_envs), 2), -1, dtype=np.int64),
-    )
-    infos = []
-    for key, column in zip(step.infos._fields, step.infos, strict=True):
-        if key in storage.columns:
-            info = storage.columns[key].room((total + 1, num_envs), column.dtype)
-        else:
-            info = np.empty((2, num_envs), column.dtype)
-        info[0] = column
-        infos.append(info)
-    indices = np.empty((num_envs, 2), dtype=np.intp)
+    keys = tuple(key for key in vec.told if key in storage.columns)
+    infos = [storage.columns[key].room((total, num_envs), vec.told[key]) for key in keys]
+    roll = vec.roll(policy.row, policy.parameters, keys)
+    room = at_once * num_envs
+    ended, when = np.empty(room, np.int64), np.empty(room, np.int64)
+    finals = np.empty((room, *observations.shape[2:]), observations.dtype)
+    flags = storage.rewards, storage.terminated, storage.truncated
     done = 0
     while done < total:
         steps = min(at_once, total - done)
-        vec.abandon()  # whatever interrupts the compiled steps, or comes before they are taken over
-        roll(
-            step.advance,
-            policy.row,
-            done,
-            steps,
-            step.now + done,
-            policy.parameters,
-            step.shared,
-            step.columns,
-            recording,
-            type(step.infos)(*infos),
-        )
-        ended = recording.terminated[done : done + steps] | recording.truncated[done : done + steps]
-        count = gather_ends(ended, indices)
-        if count > len(indices):
-            indices = np.empty((count, 2), dtype=np.intp)
-            gather_ends(ended, indices)
-        ends = indices[:count]
-        if count:
-            storage.add_finals(ends + (done, 0), recording.final_observations[ends[:, 0], ends[:, 1]])
+        regions = roll(done, steps, (observations, last, actions, *flags, ended, when, finals), infos)
+        rows = np.concatenate([np.arange(start, start + count) for start, count in regions]).astype(np.intp)
+        rows = rows[np.lexsort((ended[rows], when[rows]))]
+        if len(rows):
+            storage.add_finals(np.stack([when[rows], ended[rows]], axis=1), finals[rows])
         done += steps
-        shown = observations[done] if done < total else last
-        vec.absorb(steps, ends, shown, type(step.infos)(*(info[done % len(info)] for info in infos)))
-        refused = recording.refused[recording.refused[:, 0] >= 0]
-        if len(refused):
-            at, row = min(map(tuple, refused.tolist()))
-            vec.abandon()
-            raise InvalidAction(
-                f"rollout, step {at}: expected an action that step() takes, "
-                f"got {storage.actions[at, row]}{vec.where(row)}"
-            )
         advance(steps)
-    for key, column in storage.columns.items():
-        column.array = infos[step.infos._fields.index(key)][1:]
+    for key, info in zip(keys, infos, strict=True):
+        storage.columns[key].array = info
     return last

@@ -9,11 +9,11 @@ from typing import Any
 from sekai.batching.inputs import check_actions
 from sekai.checks import check_count
 from sekai.progress import progress_bar
-from sekai.rollouts.compiled import as_row_policy, compiled_step, fill_compiled
+from sekai.rollouts.compiled import as_row_policy, can_roll, fill_compiled
 from sekai.rollouts.record import Rollout
 from sekai.rollouts.storage import Storage
 from sekai.types import SeedType
-from sekai.vector import VecEnv
+from sekai.vector import KernelVecEnv, VecEnv
 
 
 def rollout(
@@ -46,7 +46,7 @@ def rollout(
             Or a policy of one row: a function made by ``sekai.kernels.jit`` that reads an observation, which it cannot
             write into, and writes an action, both flattened, ``policy(observation, action)``; or an object whose
             ``row_policy()`` gives such a function of ``(parameters, observation, action)`` and those parameters. With
-            one of rows, a native market that offers a compiled step is rolled out in one compiled loop, with the same
+            one of rows, a market made of row functions is rolled out in one compiled loop, with the same
             numbers.
         num_steps: The number T of steps of the whole vector.
         seed: Of the reset that begins it, as ``vec.reset()`` takes it.
@@ -84,12 +84,11 @@ def rollout(
         raise TypeError(f"rollout(out=...): expected a Rollout or None, got {type(out).__name__}")
     observations = vec.reset(seed=seed, options=options).observations
     storage = Storage(vec, observations, num_steps, keys, out)
-    step = None if row_policy is None else compiled_step(vec, row_policy, keys)
     with progress_bar(num_steps, "step", wanted=progress) as advance:
-        if row_policy is None or step is None:
-            last_observations = fill(storage, vec, row_policy or policy, observations, advance)
+        if row_policy is not None and isinstance(vec, KernelVecEnv) and can_roll(vec, row_policy, keys):
+            last_observations = fill_compiled(storage, vec, row_policy, observations, advance)
         else:
-            last_observations = fill_compiled(storage, vec, row_policy, step, observations, advance)
+            last_observations = fill(storage, vec, row_policy or policy, observations, advance)
     return storage.rollout(last_observations)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from sekai.testing.casts import cast_hints
-from sekai.testing.compiled import check_compiled_step
 from sekai.testing.episodes import check_autoreset, check_freezing, early_reset_hints
 from sekai.testing.independence import check_independence
 from sekai.testing.kernels import check_kernels, compiles, find_forms, global_draws, vectorisation_hints
@@ -59,7 +58,6 @@ class Examination:
         compiled = compiles()
         forms = find_forms(kernels) if compiled else []
         recording.global_draws |= global_draws(forms)
-        unlimited = self.factory
         if recording.completed:
             recording = self._record_ends(inputs, recording)
         self.problems += recording.problems.values()
@@ -69,8 +67,6 @@ class Examination:
             is_quick = is_native and (compiled or not (kernels.batches or kernels.plain))
             if not self._try(check_repeat, reference, recording.global_draws):
                 self._compare(reference, recording, count_rows(reference, kernels) if is_quick else 0)
-                if compiled:
-                    self._try(check_compiled_step, reference, unlimited)
                 self.hints += cast_hints(reference) + acceptance_hints(reference)
         if compiled:
             self.problems += check_kernels(kernels, forms)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sekai.batching import layout
+from sekai.batching.buffers import Buffers
 from sekai.batching.infos import FINAL_OBSERVATION, snapshot_columns
 from sekai.testing.reference import ReferenceRun
 from sekai.testing.snapshots import CallFailed, Snapshot, calls, difference_between, leaves, take_snapshot
@@ -139,7 +140,8 @@ def _play_with_resets(
             state = native.rng.bit_generator.state
             try:
                 native._reset_envs(rows, [None] * len(rows))
-                snapshot_columns(native._reset_infos(rows), len(rows), f"_reset_infos({rows.tolist()})")
+                where = f"_reset_infos({rows.tolist()})"
+                snapshot_columns(native._reset_infos(rows), len(rows), where, Buffers())
             except Exception as error:
                 where = f"{call.where}: _reset_envs({rows.tolist()})"
                 raise CallFailed(f"{where}: expected it to reset some sub-envs, got {name_error(error)}") from error

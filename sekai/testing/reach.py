@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from sekai.vector import KernelVecEnv
+
 
 @dataclass
 class Kernels:
@@ -31,6 +33,9 @@ def find_kernels(market: Any) -> Kernels:
     kernels = Kernels()
     seen: dict[int, Any] = {}
     waiting: list[Any] = [*classes, *vars(market).values()]
+    if isinstance(market, KernelVecEnv):
+        kernels.batches.append(market.compiled_step)
+        waiting += market.row_functions
     while waiting:
         value = waiting.pop(0)
         if id(value) in seen:

@@ -26,7 +26,6 @@ def check_vec_env(
     - when other rows are reset, act otherwise or have another seed, and when each row is alone in a VecEnv of 1;
     - as part of a batch of thousands, on one thread and on two;
     - with autoreset off, each ``reset()`` made by hand;
-    - in a rollout of compiled code, if the market offers a compiled step, and in the steps after it.
 
     Shapes, dtypes, finite numbers, the space, arrays that change after they were returned, global generators and the
     way the kernels were compiled are looked at on the way. Infos are compared where they are columns, as a native

@@ -3,12 +3,13 @@
 from sekai.batching.episodes import ended_observations
 from sekai.batching.info_list import InfoList, stack_infos
 from sekai.results import VecResetResult, VecStepResult
-from sekai.vector.aio import AsyncVecEnv
 from sekai.vector.attributes import shared
 from sekai.vector.base import VecEnv
-from sekai.vector.native import NativeVecEnv
-from sekai.vector.proc import ProcVecEnv
-from sekai.vector.sync import SyncVecEnv
+from sekai.vector.kernel import KernelVecEnv, Randomized, column
+from sekai.vector.native.env import NativeVecEnv
+from sekai.vector.processes.proc import ProcVecEnv
+from sekai.vector.sub_envs.aio import AsyncVecEnv
+from sekai.vector.sub_envs.sync import SyncVecEnv
 from sekai.vector.wrappers import (
     VecActionWrapper,
     VecNormalizeObservation,
@@ -24,8 +25,10 @@ from sekai.vector.wrappers import (
 __all__ = [
     "AsyncVecEnv",
     "InfoList",
+    "KernelVecEnv",
     "NativeVecEnv",
     "ProcVecEnv",
+    "Randomized",
     "SyncVecEnv",
     "VecActionWrapper",
     "VecEnv",
@@ -39,6 +42,7 @@ __all__ = [
     "VecTransformObservation",
     "VecTransformReward",
     "VecWrapper",
+    "column",
     "ended_observations",
     "shared",
     "stack_infos",

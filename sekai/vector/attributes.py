@@ -61,8 +61,9 @@ def read_shared_object(
 ) -> list[Any]:
     """One value per sub-env of an attribute or method of ``owner``.
 
-    An array with a leading ``num_envs`` axis is split, into copies, and so is a named tuple of such arrays, into named
-    tuples; anything else is repeated, and so is everything that a member marked with ``@shared`` gives.
+    An array with a leading ``num_envs`` axis is split, into copies, and so is a named tuple of such arrays, and of such
+    named tuples, into named tuples; anything else is repeated, and so is everything that a member marked with
+    ``@shared`` gives.
 
     Args:
         owner: The object.
@@ -83,19 +84,19 @@ def read_shared_object(
         raise TypeError(f"call({name!r}): {type(owner).__name__}.{name} is no method, but arguments were given")
     if _is_shared(owner, name):
         return [value] * num_envs
-    if _has_rows(value, num_envs):
-        return _split(value)
-    if isinstance(value, tuple) and hasattr(value, "_fields") and all(_has_rows(item, num_envs) for item in value):
-        return [type(value)(*items) for items in zip(*map(_split, value), strict=True)] or [value] * num_envs
-    return [value] * num_envs
+    return _split(value) if _has_rows(value, num_envs) else [value] * num_envs
 
 
 def _has_rows(value: Any, num_envs: int) -> bool:
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return bool(value) and all(_has_rows(item, num_envs) for item in value)
     return isinstance(value, np.ndarray) and value.ndim > 0 and len(value) == num_envs
 
 
-def _split(column: NDArray[Any]) -> list[Any]:
-    return list(column) if column.ndim == 1 else [row.copy() for row in column]
+def _split(value: Any) -> list[Any]:
+    if isinstance(value, tuple):
+        return [type(value)(*items) for items in zip(*map(_split, value), strict=True)]
+    return list(value) if value.ndim == 1 else [row.copy() for row in value]
 
 
 def _convert(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -18,9 +18,6 @@ from sekai.spaces import Space
 from sekai.types import ActType, ObsType, SeedType
 from sekai.vector.attributes import read_shared_object, write_shared_object
 
-if TYPE_CHECKING:
-    from sekai.registry import EnvSpec
-
 _VecEnvT = TypeVar("_VecEnvT", bound="VecEnv[Any, Any]")
 
 
@@ -59,7 +56,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
     action_space: Space[ActType]
     autoreset: bool = True
     metadata: dict[str, Any] = {}
-    spec: EnvSpec | None = None
+    spec: Any = None
 
     _closed: bool = False
     _has_reset: bool = False

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from sekai.vector import Randomized
 from sims.market_making.baselines import GLFT, AvellanedaStoikov, CarteaJaimungal, FixedSpread
-from sims.market_making.env import MarketMakingVecEnv
-from sims.market_making.params import MarketMakingParams
-from sims.parameters import Randomized
+from sims.market_making.market import MarketMakingParams, MarketMakingVecEnv
 
 __all__ = [
     "GLFT",

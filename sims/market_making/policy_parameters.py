@@ -105,10 +105,10 @@ def read_parameter(vec: Any, where: str, name: str, per_env: bool = False) -> An
     # One record for all sub-envs; or one each, where they are envs of their own.
     records = list({id(record): record for record in vec.get_attr("params")}.values())
     if not per_env:
-        values = {getattr(record, name) for record in records}
-        if len(values) > 1:
+        values = [getattr(record, name) for record in records]
+        if any(isinstance(value, (np.ndarray, Randomized)) or value != values[0] for value in values):
             raise ValueError(f"{where}: expected sub-envs of one {name}, got {sorted(values, key=str)}")
-        return values.pop()
+        return values[0]
     numbers = [_read_numbers(record, where, name) for record in records]
     return numbers[0] if len(numbers) == 1 else np.array([np.asarray(number).item() for number in numbers])
 

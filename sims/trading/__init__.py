@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
 from sims.trading.env import TradingVecEnv
-from sims.trading.params import TradingParams
+from sims.trading.market import TradingParams
 
 __all__ = ["AlwaysFlat", "BuyAndHold", "Momentum", "TradingParams", "TradingVecEnv"]

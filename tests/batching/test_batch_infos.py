@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sekai.batching.buffers import SMALL, Buffers, Loan
 from sekai.batching.episodes import EndedBatch
 from sekai.batching.info_list import InfoList, stack_infos
 from sekai.batching.infos import (
@@ -1078,7 +1079,7 @@ def test_the_snapshot_of_no_info_is_an_empty_dict_of_its_own(info):
 
 def test_columns_are_copied():
     columns = {"a": np.array([1, 2]), "o": objects([1], [2]), "b": np.zeros((2, 3))}
-    copied = snapshot_columns(columns, 2, "x")
+    copied = snapshot_columns(columns, 2, "x", Buffers())
     columns["a"][0] = columns["b"][0, 0] = 9
     columns["o"][0].append(9)
     columns["new"] = np.zeros(2)
@@ -1089,29 +1090,65 @@ def test_columns_are_copied():
 
 
 def test_lists_become_columns():
-    copied = snapshot_columns({"a": [1, 2], "s": ["x", "longer"]}, 2, "x")
+    copied = snapshot_columns({"a": [1, 2], "s": ["x", "longer"]}, 2, "x", Buffers())
     np.testing.assert_array_equal(copied["a"], [1, 2])
     assert InfoList.of_columns(2, copied) == [{"a": 1, "s": "x"}, {"a": 2, "s": "longer"}]
 
 
-def test_a_read_only_array_that_owns_its_data_is_taken_as_it_is():
-    column = np.array([1, 2])
-    column.flags.writeable = False
-    assert snapshot_columns({"a": column}, 2, "x")["a"] is column
+def locked(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    array.flags.writeable = False
+    return array
 
 
-def test_other_read_only_arrays_are_copied():
-    state = np.array([1, 2])
-    view = state[:]
-    view.flags.writeable = False
-    items = objects([1], [2])
-    items.flags.writeable = False
-    copied = snapshot_columns({"view": view, "objects": items, "broadcast": np.broadcast_to(state[0], 2)}, 2, "x")
-    state[:] = 9
+@pytest.mark.parametrize("num_rows", [2, SMALL])
+@pytest.mark.parametrize("dtype", [float, np.int8, "U9", "S9", "datetime64[s]", [("a", "i4"), ("b", "f8")]], ids=str)
+def test_a10_columns_that_are_not_lent_are_copied_whatever_can_be_done_with_them(dtype, num_rows):
+    state = np.zeros(num_rows, dtype)
+    columns = {
+        "itself": state,
+        "view": state[:],
+        "backwards": state[::-1],
+        "locked view": locked(state[:]),
+        "locked": locked(np.zeros(num_rows, dtype)),
+        "broadcast": np.broadcast_to(state[:1], num_rows),
+    }
+    copied = snapshot_columns(columns, num_rows, "x", Buffers())
+    assert list(copied) == list(columns)
+    for key, column in copied.items():
+        assert column.flags.writeable and column.dtype == state.dtype
+        assert not any(np.shares_memory(column, other) for other in columns.values()), key
+        column[:] = np.ones((), dtype)
+    assert (state == np.zeros((), dtype)).all() and (columns["locked"] == np.zeros((), dtype)).all()
+
+
+def test_a10_a_lent_column_is_taken_over_once_and_cannot_be_written_to_afterwards():
+    buffers = Buffers(least=0)
+    lent = buffers.take((2,), np.float64)
+    lent[:] = 1, 2
+    copied = snapshot_columns({"first": lent, "again": lent, "row": lent[:]}, 2, "x", buffers)
+    assert np.shares_memory(copied["first"], lent) and copied["first"].flags.writeable
+    assert not np.shares_memory(copied["again"], lent) and not np.shares_memory(copied["row"], lent)
+    with pytest.raises(ValueError, match="read-only"):
+        lent[0] = 9
+    assert [column.tolist() for column in copied.values()] == [[1, 2]] * 3
+
+
+def test_a10_large_columns_are_copied_into_memory_that_is_used_again():
+    column, buffers, places = np.arange(SMALL), Buffers(), set()
+    for _ in range(20):
+        copied = snapshot_columns({"a": column}, SMALL, "x", buffers)["a"]
+        assert isinstance(copied.base, Loan) and copied.tolist() == column.tolist()
+        places.add(copied.ctypes.data)
+    assert len(places) <= 2
+
+
+@pytest.mark.parametrize("num_rows", [2, SMALL])
+def test_a10_objects_are_copied_however_deep(num_rows):
+    items = objects(*([k] for k in range(num_rows)))
+    copied = snapshot_columns({"items": items, "locked": locked(items[:])}, num_rows, "x", Buffers())
     items[0].append(9)
-    assert copied["view"].tolist() == [1, 2]
-    assert copied["objects"].tolist() == [[1], [2]]
-    assert not np.shares_memory(copied["view"], state)
+    items[1] = None
+    assert copied["items"][:2].tolist() == copied["locked"][:2].tolist() == [[0], [1]]
 
 
 @pytest.mark.parametrize(
@@ -1127,12 +1164,12 @@ def test_other_read_only_arrays_are_copied():
 def test_a_column_of_another_length_is_refused(column, shape):
     message = rf"Env\._step\(\): expected info column 'k' with a first axis of 2, got shape {shape}"
     with pytest.raises(ValueError, match=message):
-        snapshot_columns({"a": np.zeros(2), "k": column}, 2, "Env._step()")
+        snapshot_columns({"a": np.zeros(2), "k": column}, 2, "Env._step()", Buffers())
 
 
 def test_a_ragged_column_is_refused_naming_its_key():
     with pytest.raises(ValueError, match=r"Env\._step\(\): .*'k'"):
-        snapshot_columns({"k": [[1], [1, 2]]}, 2, "Env._step()")
+        snapshot_columns({"k": [[1], [1, 2]]}, 2, "Env._step()", Buffers())
 
 
 def test_the_row_of_a_column_is_a_copy():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from spaces_catalogue import CATALOGUE, draw, each_fixed_space, each_space, samp
 from spaces_catalogue import has_fixed_layout as expect_fixed_layout
 from spaces_catalogue import same as same_types
 
+from sekai.batching.buffers import SMALL, Buffers, Loan
 from sekai.batching.layout import (
     allocate,
     as_batch,
@@ -217,7 +217,7 @@ def test_copy_row_gives_the_element_in_fresh_memory(space, data):
 def test_copies_of_a_batch_are_equal_and_fresh(case):
     space, items = case
     batch = concatenate(space, items)
-    for copied in (copy_batch(batch), own_batch(batch)):
+    for copied in (copy_batch(batch), own_batch(batch, Buffers(least=0))):
         assert same(copied, batch)
         assert not share_memory(copied, batch)
 
@@ -650,38 +650,18 @@ def test_as_batch_takes_nested_lists(space):
 # -- own_batch ---------------------------------------------------------------------------------------------
 
 
-def address(array: np.ndarray[Any, Any]) -> int:
-    return array.__array_interface__["data"][0]
-
-
 class Source:
-    """Hands out arrays as an ``_observe()`` might, and remembers where in memory they were."""
+    """Hands out arrays (3, 2) of ones as an ``_observe()`` might."""
 
     def __init__(self) -> None:
+        self.buffers = Buffers(least=0)
         self.state = np.ones((3, 2))
-        self.address = address(self.state)
-        self.kept: list[Any] = []
-
-    def _hand_out(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        self.address = address(array)
-        return array
-
-    def _keep(self, how: Callable[[np.ndarray[Any, Any]], Any]) -> np.ndarray[Any, Any]:
-        array = np.ones((3, 2))
-        self.kept.append(how(array))
-        return self._hand_out(array)
+        self.stored = {"a": np.ones((3, 2)), "b": (np.ones((3, 2)),)}
+        self.lent = self.buffers.take((3, 2), np.float64)
+        self.lent[:] = 1
 
     def fresh(self):
-        return self._hand_out(np.ones((3, 2)))
-
-    def in_a_dict(self):
-        return {"a": self._hand_out(np.ones((3, 2))), "b": self.state}
-
-    def in_a_tuple(self):
-        return (self.state, self._hand_out(np.ones((3, 2))))
-
-    def nested(self):
-        return {"b": {"c": self.state}, "a": ({"x": self._hand_out(np.ones((3, 2)))},)}
+        return np.ones((3, 2))
 
     def attribute(self):
         return self.state
@@ -692,94 +672,101 @@ class Source:
     def reversed_view(self):
         return self.state[::-1]
 
-    def fresh_with_a_view_kept(self):
-        return self._keep(lambda array: array[0])
-
-    def listed(self):
-        return self._keep(lambda array: [array])
-
-    def closure(self):
-        return self._keep(lambda array: lambda: array)
-
-    def exported(self):
-        return self._keep(memoryview)
-
     def read_only(self):
         array = np.ones((3, 2))
         array.flags.writeable = False
-        return self._hand_out(array)
+        self.state = array
+        return array
 
     def not_owning(self):
-        return self._hand_out(np.frombuffer(bytearray(np.ones((3, 2)).tobytes())).reshape(3, 2))
+        return np.frombuffer(bytearray(np.ones((3, 2)).tobytes())).reshape(3, 2)
 
-    def attribute_in_a_fresh_dict(self):
-        return {"a": self.state}
+    def broadcast(self):
+        return np.broadcast_to(self.state[0], (3, 2))
 
-    def fresh_in_a_dict_that_is_kept(self):
-        self.kept.append({"a": self._hand_out(np.ones((3, 2)))})
-        return self.kept[-1]
+    def subclass(self):
+        return self.lent.view(np.matrix)
 
-    def fresh_in_a_tuple_that_is_kept(self):
-        self.kept.append((self._hand_out(np.ones((3, 2))),))
-        return {"t": self.kept[-1]}
+    def dict_that_is_kept(self):
+        return self.stored
+
+    def tuple_that_is_kept(self):
+        return self.stored["b"]
 
     def twice_in_one_dict(self):
-        array = self._hand_out(np.ones((3, 2)))
-        return {"a": array, "b": array}
+        return {"a": self.state, "b": self.state}
 
-    def kept_and_in_a_tuple(self):
-        return (self._keep(lambda array: array),)
+    def a_view_of_lent_memory(self):
+        return self.lent[:]
+
+    def a_part_of_lent_memory(self):
+        return {"a": self.lent[1:], "b": self.lent.T}
+
+    def lent_memory_that_is_locked(self):
+        self.lent.flags.writeable = False
+        return self.lent
+
+    def lent_memory_that_was_taken(self):
+        own_batch(self.lent, self.buffers)
+        return self.lent
+
+    def lent_memory_as_it_was_taken(self):
+        self.state = own_batch(self.lent, self.buffers)
+        return self.state
 
 
-@pytest.mark.parametrize("how", ["fresh", "in_a_dict", "in_a_tuple", "nested"])
-def test_own_batch_takes_over_an_array_that_nobody_else_refers_to(how):
+@pytest.mark.parametrize("how", [name for name in vars(Source) if not name.startswith("_")])
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_a10_own_batch_copies_whatever_is_not_lent_as_a_whole_and_for_the_first_time(how):
     source = Source()
-    owned = arrays_of(own_batch(getattr(source, how)()))
-    assert source.address in map(address, owned)
-    assert not share_memory(owned, source.state)
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        "attribute",
-        "view",
-        "reversed_view",
-        "fresh_with_a_view_kept",
-        "listed",
-        "closure",
-        "exported",
-        "read_only",
-        "not_owning",
-        "attribute_in_a_fresh_dict",
-        "fresh_in_a_dict_that_is_kept",
-        "fresh_in_a_tuple_that_is_kept",
-        "twice_in_one_dict",
-        "kept_and_in_a_tuple",
-    ],
-)
-def test_own_batch_copies_an_array_that_something_else_may_write_to(how):
-    source = Source()
-    owned = arrays_of(own_batch(getattr(source, how)()))
-    for array in owned:
-        assert not address(array) <= source.address < address(array) + array.nbytes
-        assert array.flags.writeable and array.flags.owndata
-        np.testing.assert_array_equal(array, np.ones((3, 2)))
-    for array, other in itertools.combinations(owned, 2):
+    batch = getattr(source, how)()
+    owned = own_batch(batch, source.buffers)
+    arrays = arrays_of(owned)
+    assert arrays and not share_memory(owned, [batch, source.state, source.stored, source.lent])
+    for array in arrays:
+        assert type(array) is np.ndarray or how == "subclass"
+        assert array.flags.writeable and array.flags.c_contiguous and (array == 1).all()
+    for array, other in itertools.combinations(arrays, 2):
         assert not np.shares_memory(array, other)
 
 
-def test_own_batch_copies_an_array_that_the_caller_still_holds():
-    held = Source().fresh()
-    assert not np.shares_memory(own_batch(held), held)
-    contained = Source().in_a_dict()
-    assert not share_memory(own_batch(contained), contained)
+def test_a10_own_batch_takes_lent_memory_over_once_wherever_it_is():
+    buffers = Buffers(least=0)
+    lent = [buffers.take((3, 2), np.float64) for _ in range(4)]
+    for k, array in enumerate(lent):
+        array[:] = k
+    owned = own_batch({"a": lent[0], "b": ({"c": lent[1]}, lent[2], lent[0]), "d": lent[3][:]}, buffers)
+    taken = [owned["a"], owned["b"][0]["c"], owned["b"][1]]
+    for k, array in enumerate(taken):
+        assert np.shares_memory(array, lent[k]) and array.flags.writeable and (array == k).all()
+        with pytest.raises(ValueError, match="read-only"):
+            lent[k][:] = 9
+    assert not np.shares_memory(owned["b"][2], lent[0]) and not np.shares_memory(owned["d"], lent[3])
+    lent[3][:] = 9  # it was not taken
+    assert (owned["b"][2] == 0).all() and (owned["d"] == 3).all()
+
+
+def test_a10_own_batch_asks_no_reference_who_holds_an_array():
+    buffers = Buffers(least=0)
+    assert isinstance(own_batch(np.ones((3, 2)), buffers).base, Loan)  # a copy, though nobody else has it
+    lent = buffers.take((3, 2), np.float64)
+    held = [lent, {"it": lent}, lambda: lent, memoryview(lent)]
+    assert np.shares_memory(own_batch(lent, buffers), lent) and len(held) == 4  # none, though others have it
+
+
+def test_a10_large_copies_go_into_memory_that_is_used_again():
+    state, buffers, places = {"a": np.ones(SMALL), "b": np.ones(SMALL, np.int8)}, Buffers(), set()
+    for _ in range(20):
+        owned = own_batch(state, buffers)
+        places |= {array.ctypes.data for array in owned.values()}
+    assert len(places) <= 4
 
 
 @each_space
 def test_own_batch_of_what_as_batch_has_just_checked(space):
     """As the native backend calls it: never an array of the simulation."""
     state = concatenate(space, elements(space, 2))
-    owned = own_batch(as_batch(space, 2, state))
-    assert same(owned, state)
-    assert not share_memory(owned, state)
+    for buffers in (Buffers(), Buffers(least=0)):
+        owned = own_batch(as_batch(space, 2, state), buffers)
+        assert same(owned, state)
+        assert not share_memory(owned, state)

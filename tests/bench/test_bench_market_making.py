@@ -87,7 +87,13 @@ def speed(times):
 def test_step(limit, num_threads, report):
     times = against(limit, stepping(16_384), num_threads, 16_384)
     what = f"MarketMaking-v0 step(), 16,384 envs, {num_threads} thread(s), share of the C loop"
-    report(what, times, "sekai", "C loop", "at least 0.7", speed(times))
+    report(what, times, "sekai", "C loop", "0.85 and 0.75", speed(times))
+
+
+def test_step_of_1024(limit, report):
+    times = against(limit, stepping(1024), 1, 1024)
+    what = "MarketMaking-v0 step(), 1,024 envs, 1 thread, share of the C loop"
+    report(what, times, "sekai", "C loop", "0.45", speed(times))
 
 
 @both
@@ -97,7 +103,7 @@ def test_step_through_wrappers(limit, num_threads, report):
 
     times = against(limit, stepping(16_384, wrap), num_threads, 16_384)
     what = f"the same through statistics and both normalisers, {num_threads} thread(s)"
-    report(what, times, "sekai", "C loop", "at least 0.3", speed(times))
+    report(what, times, "sekai", "C loop", "0.4 and 0.3", speed(times))
 
 
 @both
@@ -115,7 +121,7 @@ def test_compiled_rollout(limit, memory, num_threads, report):
 
     times = against(limit, call, num_threads, 16_384, steps=ROLLED_STEPS)
     what = f"compiled rollout of {ROLLED_STEPS} steps in {memory}, 16,384 envs, {num_threads} thread(s), "
-    report(f"{what}share of the C loop", times, "sekai", "C loop", "at least 0.9", speed(times))
+    report(f"{what}share of the C loop", times, "sekai", "C loop", "0.8 and 0.75", speed(times))
 
 
 @both
@@ -126,14 +132,6 @@ def test_cost_per_env(num_envs, num_threads, report):
     ratio = median(a / num_envs / (b / 16_384) for a, b in zip(times["n"], times["16,384"], strict=True))
     what = f"cost per env, {num_envs:,} envs against 16,384, {num_threads} thread(s)"
     report(what, times, "n", "16,384", "0.8 to 1.25", f"{ratio:.2f}")
-
-
-def test_one_env(report):
-    def nothing():
-        pass
-
-    times = take_turns({"step()": stepping(1), "an empty function": nothing}, rounds=11)
-    report("step() of one env against the call of an empty function", times, "step()", "an empty function", "15 us")
 
 
 @pytest.mark.parametrize("num_envs", [1, 512, 1024, 2048, 4096, 8192])

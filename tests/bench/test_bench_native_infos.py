@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from rounds import take_turns
@@ -47,15 +52,12 @@ class Columns(NativeVecEnv):
     def _step(self, actions):
         rewards, flags = np.empty(NUM_ENVS), np.zeros(NUM_ENVS, dtype=np.bool_)
         old = self.state
-        new = tuple(np.empty(NUM_ENVS) for _ in old) if self.fresh else old
+        new = tuple(self._new_array(np.float64) for _ in old) if self.fresh else old
         advance(old, actions, new, self.observations, rewards)
         self.state = new
         return rewards, flags, flags, self._columns() if self.with_infos else {}
 
     def _columns(self):
-        if self.fresh:
-            for column in self.state:
-                column.flags.writeable = False  # nothing writes to it any more: the base takes it without a copy
         return {f"column_{k}": column for k, column in enumerate(self.state)}
 
 
@@ -78,3 +80,57 @@ def test_infos_nobody_reads(fresh, report):
     )
     kind, aim = ("fresh read-only columns", "at most 1.05") if fresh else ("live columns, copied", "")
     report(f"native infos, {NUM_ENVS} envs, {kind}", times, "8 columns", "none", aim)
+
+
+#: A market that does nothing but tell live state, in a process that has not used memory for anything else before.
+IDLE = """
+import json, sys
+sys.path.insert(0, {here!r})
+import numpy as np
+import sekai
+from rounds import take_turns
+
+n = 16_384
+
+
+class Idle(sekai.NativeVecEnv):
+    def __init__(self, columns):
+        super().__init__(n, sekai.Box(-np.inf, np.inf, (2,)), sekai.Discrete(2))
+        self.seen, self.told = np.zeros((n, 2), np.float32), [np.zeros(n) for _ in range(columns)]
+        self.count, self.phase = 0, np.arange(n) % 200
+
+    def _reset_envs(self, indices, options):
+        self.seen[indices] = 0
+
+    def _observe(self):
+        return self.seen.copy()
+
+    def _step(self, actions):
+        self.count += 1
+        self.seen += 1
+        infos = {{f"k{{j}}": column for j, column in enumerate(self.told)}}
+        return np.ones(n), np.zeros(n, bool), self.phase == self.count % 200, infos
+
+
+actions = np.zeros(n, np.int64)
+idle, telling = Idle(0), Idle(8)
+idle.reset(seed=0), telling.reset(seed=0)
+sources, used = [np.zeros(n) for _ in range(8)], [np.ones(n) for _ in range(8)]
+
+
+def copy_beside():
+    idle.step(actions)
+    for source, to in zip(sources, used):
+        np.copyto(to, source)
+
+
+print(json.dumps(take_turns({{"told": lambda: telling.step(actions), "copied beside": copy_beside}}, rounds=31)))
+"""
+
+
+def test_live_columns_cost_what_copies_into_used_memory_cost(report):
+    script = IDLE.format(here=str(Path(__file__).parent))
+    run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    times = json.loads(run.stdout)
+    what = f"8 live info columns, {NUM_ENVS} idle envs, against none and 8 copies into used memory"
+    report(what, times, "told", "copied beside", "at most 1.2")

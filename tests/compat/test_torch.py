@@ -172,6 +172,51 @@ def test_a_tensor_keeps_its_values_as_long_as_somebody_has_it():
     assert all(torch.equal(*pair) for pair in zip(kept, copies, strict=True))
 
 
+@pytest.mark.parametrize(
+    "see",
+    [
+        torch.from_numpy,
+        torch.as_tensor,
+        torch.from_dlpack,
+        lambda array: torch.from_numpy(array)[1:],
+        lambda array: torch.from_numpy(array).view(torch.uint8)[::2],
+        lambda array: torch.from_numpy(array).reshape(2, -1).T,
+        lambda array: torch.from_numpy(array).untyped_storage(),
+        lambda array: torch.from_numpy(array).numpy(),
+        lambda array: torch.from_numpy(array).detach().requires_grad_().view(-1),
+        lambda array: torch.frombuffer(array, dtype=torch.float64),
+    ],
+)
+def test_a10_whatever_torch_makes_of_a_result_keeps_its_memory_until_it_is_gone(see):
+    vec = Recycling([9] * 8192)
+    vec.reset()
+    rewards = vec.step(np.zeros(8192, np.int64)).rewards
+    place, seen = rewards.ctypes.data, see(rewards)
+    del rewards
+
+    def places():
+        return {vec.step(np.zeros(8192, np.int64)).rewards.ctypes.data for _ in range(10)}
+
+    assert place not in places()
+    del seen
+    assert place in places()
+
+
+def test_a10_a_tensor_that_was_made_of_lent_memory_is_copied():
+    """It has the memory, but is no array that was lent as a whole."""
+
+    class OfTensors(NCount):
+        def _step(self, actions):
+            self.tensor = torch.from_numpy(self._new_array(np.float64)).fill_(1.0)
+            return (self.tensor.numpy(), *super()._step(actions)[1:])
+
+    vec = OfTensors([9] * 8192)
+    vec.reset()
+    rewards = vec.step(np.zeros(8192, np.int64)).rewards
+    vec.tensor.fill_(7.0)
+    assert (rewards == 1.0).all()
+
+
 def test_writing_into_tensors_changes_no_episode():
     plain, vec = NCount([2, 3]), TorchVecEnv(NCount([2, 3]))
     for each in plain, vec:

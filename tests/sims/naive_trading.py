@@ -11,7 +11,7 @@ def as_float32(value):
 
 
 class NaiveTrader:
-    """One account. The twin of ``sims.trading.kernels``, against which it is compared bit for bit."""
+    """One account. The twin of ``sims.trading.market``, against which it is compared bit for bit."""
 
     def __init__(
         self, closes, opens, start, end, *, transaction_cost=0.0, borrow_rate=0.0, reward="log_growth", lookback=1

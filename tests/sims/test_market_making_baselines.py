@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sekai import SyncVecEnv, VecRecordEpisodeStatistics
-from sekai.vector.shell import SingleEnv
+from sekai.vector.native.single import SingleEnv
 from sims.market_making import MarketMakingVecEnv
 from sims.market_making.baselines import GLFT, POLICIES, AvellanedaStoikov, CarteaJaimungal, FixedSpread
 from sims.market_making.closed_forms import log_values, long_run_skew, static_half_spread
@@ -607,7 +607,14 @@ def build_all(vec, terms):
     return built
 
 
-@pytest.mark.parametrize("market", MARKETS)
+#: Those of the others are compiled for themselves.
+each_market = pytest.mark.parametrize(
+    "market",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each in ("full", "geometric", "no limit"))) for each in MARKETS],
+)
+
+
+@each_market
 def test_policies_quote_by_what_the_market_holds(market):
     terms = {"n_steps": 10, **MARKETS[market]}
     vec = MarketMakingVecEnv(4, **terms)
@@ -621,7 +628,7 @@ def test_policies_quote_by_what_the_market_holds(market):
             observations = vec.step(actions).observations
 
 
-@pytest.mark.parametrize("market", MARKETS)
+@each_market
 def test_policies_are_the_same_on_every_backend_and_behind_wrappers(market):
     terms = {"n_steps": 10, **MARKETS[market]}
     native = MarketMakingVecEnv(4, **terms)

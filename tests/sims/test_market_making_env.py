@@ -19,6 +19,12 @@ PARAMETERS = ("initial_price", "volatility", "arrival_rate", "fill_decay")
 DEFAULTS = {"initial_price": 100.0, "volatility": 2.0, "arrival_rate": 140.0, "fill_decay": 1.5}
 RESET_INFOS, STEP_INFOS = set(STATE), {*STATE, "bid_filled", "ask_filled"}
 
+slow = pytest.mark.slow  # what compiles a choice of the market that no other test has
+#: The parameters, those of which little else can go wrong among the slow tests: each is compiled by itself.
+EACH = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "volatility" else slow) for name in PARAMETERS]
+)
+
 #: At these distances an order fills for sure, and never.
 SURE, NEVER = -3.0, 1e6
 
@@ -58,7 +64,7 @@ def test_defaults():
 
 
 def test_by_its_id():
-    spec = sekai.EnvSpec("MarketMaking-v0", vector_entry_point="sims.market_making.env:MarketMakingVecEnv")
+    spec = sekai.EnvSpec("MarketMaking-v0", vector_entry_point="sims.market_making.market:MarketMakingVecEnv")
     with spec.make(n_steps=3) as env:
         observation = env.reset(seed=0).observation
         assert observation.tolist() == [0.0, 1.0]
@@ -72,9 +78,11 @@ def test_by_its_id():
     ("terms", "low", "high"),
     [
         ({}, [-1, 0], [1, 1]),
-        ({"max_inventory": None}, [-np.inf, 0], [np.inf, 1]),
+        pytest.param({"max_inventory": None}, [-np.inf, 0], [np.inf, 1], marks=slow),
         ({"observe": "full"}, [-1, 0, -np.inf, -np.inf], [1, 1, np.inf, np.inf]),
-        ({"observe": "full", "midprice": "jumps"}, [-1, 0, -1, -np.inf], [1, 1, np.inf, np.inf]),
+        pytest.param(
+            {"observe": "full", "midprice": "jumps"}, [-1, 0, -1, -np.inf], [1, 1, np.inf, np.inf], marks=slow
+        ),
     ],
 )
 def test_spaces_and_observations_in_them(terms, low, high):
@@ -94,6 +102,7 @@ def test_spaces_and_observations_in_them(terms, low, high):
             assert result.observations.tolist() == start
 
 
+@slow
 def test_what_is_observed():
     env = MarketMakingVecEnv(4, observe="full", max_inventory=8, initial_price=[50.0, 100.0, 150.0, 200.0])
     env.reset(seed=0)
@@ -125,8 +134,6 @@ def test_infos():
 
 def test_attributes_per_sub_env():
     env = MarketMakingVecEnv(3, n_steps=4)
-    for name in STATE:  # before the first reset they are those of its start
-        assert env.get_attr(name) == [100.0 if name == "mid_price" else 0.0] * 3
     env.reset(seed=0)
     for batch in random_actions(4, 3):
         infos = env.step(batch).infos
@@ -152,9 +159,12 @@ def test_attributes_cannot_reach_the_state():
             env.set_attr(name, [1.0, 2.0])
     with pytest.raises(ValueError, match="read-only"):
         env.params.volatility[0] = 1.0
-    for name in ("n_steps", "gamma", "sigma"):
+    for name in ("gamma", "sigma"):
         with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
             env.set_attr(name, 1)
+    for name, value in {"reward": "exp_utility", "max_inventory": 3, "clip_quotes": True}.items():
+        with pytest.raises(AttributeError, match=f"{name}: expected it to stay as it was"):
+            env.set_attr(name, value)
 
 
 def test_step_before_reset():
@@ -183,6 +193,7 @@ def test_both_sides_are_decided_from_the_inventory_before_either_fills():
     ]
 
 
+@slow
 @pytest.mark.parametrize("fill_rule", ["linear", "exact"])
 def test_clipped_quotes_are_at_the_mid(fill_rule):
     terms = {"fill_rule": fill_rule, "arrival_rate": 100.0}
@@ -194,7 +205,7 @@ def test_clipped_quotes_are_at_the_mid(fill_rule):
     assert_same(play(clipped, inside), play(free, inside))
 
 
-@pytest.mark.parametrize("fill_rule", ["linear", "exact"])
+@pytest.mark.parametrize("fill_rule", ["linear", pytest.param("exact", marks=slow)])
 def test_without_orders_nothing_fills_at_any_distance(fill_rule):
     env = MarketMakingVecEnv(2, arrival_rate=0.0, fill_rule=fill_rule)
     env.reset(seed=0)
@@ -243,6 +254,7 @@ def test_sub_envs_end_where_they_began():
     ]
 
 
+@slow
 def test_a_time_limit_on_top_ends_an_episode_but_pays_nothing():
     terms = {"reward": "running_penalty", "inventory_penalty": 0.0, "terminal_penalty": 5.0, "volatility": 0.0}
     for limit, rewards in ((2, [-3.0, -3.0, -3.0, -3.0]), (3, [-3.0, -3.0, -3.0 - 5.0 * 9.0, -3.0])):
@@ -286,38 +298,37 @@ def test_sub_envs_frozen_at_different_times():
         assert env.streams.counter.tolist() == [step + 1, min(step + 1, 2), step + 1]
 
 
+@slow
 @pytest.mark.parametrize("empty", [None, {}, [None, {}, None]])
 def test_there_are_no_options(empty):
     env = MarketMakingVecEnv(3, n_steps=1)
     env.reset(options=empty)
-    with pytest.raises(
-        ValueError, match=re.escape("reset(options=...), sub-env 1: expected no options, got ['b', 'start']")
-    ):
+    with pytest.raises(ValueError, match=re.escape("reset(options=...), sub-env 1: expected no options, got 'start'")):
         env.reset(options=[None, {"start": 3, "b": 1}, None])
     env = MarketMakingVecEnv(3, n_steps=1, autoreset_options=lambda i: {"x": 1} if i == 2 else None)
     env.reset()
-    with pytest.raises(ValueError, match=re.escape("sub-env 2: expected no options, got ['x']")):
+    with pytest.raises(ValueError, match=re.escape("sub-env 2: expected no options, got 'x'")):
         env.step(np.zeros((3, 2)))
 
 
 # -- actions ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("autoreset", [True, False])
-@pytest.mark.parametrize("midprice", ["brownian", "jumps"])
+@pytest.mark.parametrize("autoreset", [True, pytest.param(False, marks=slow)])
+@pytest.mark.parametrize("midprice", ["brownian", pytest.param("jumps", marks=slow)])
 @pytest.mark.parametrize("bad", [[0.5, np.nan], [np.inf, 0.5], [0.5, -np.inf], [np.nan, np.nan]])
 def test_a_distance_that_is_not_finite_is_refused_and_nothing_has_happened(bad, midprice, autoreset):
-    terms = {"midprice": midprice, "volatility": 0.2, "jump_rate": 100.0, "n_steps": 3, "autoreset": autoreset}
-    env, free = (MarketMakingVecEnv(3, **terms, arrival_rate=Randomized(100, 200)) for _ in range(2))
+    terms = {"midprice": midprice, "jump_rate": 100.0, "n_steps": 3, "autoreset": autoreset}
+    env, free = (MarketMakingVecEnv(3, **terms, volatility=Randomized(0.1, 0.3)) for _ in range(2))
     for each in (env, free):
         each.reset(seed=0)
     batches = random_actions(3, 3)
     for step, batch in enumerate(batches):
         spoilt = batch.copy()
         spoilt[1:] = bad
-        state = {name: getattr(env, name) for name in (*STATE, "arrival_rate", "elapsed_steps", "frozen")}
+        state = {name: getattr(env, name) for name in (*STATE, "volatility", "elapsed_steps", "frozen")}
         counter = env.streams.counter.copy()
-        text = f"step(actions): expected two finite distances, got {spoilt[1]} (sub-env 1)"
+        text = f"step(actions): expected finite numbers in Box(-inf, inf, (2,), float32), got {spoilt[1]} (sub-env 1)"
         for _ in range(2):
             with no_warnings(), pytest.raises(InvalidAction, match=re.escape(text)):
                 env.step(spoilt)
@@ -402,7 +413,7 @@ def test_actions_are_read_and_never_kept_or_written(autoreset):
 # -- parameters -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@EACH
 def test_an_array_is_one_number_for_each(name):
     values = np.array([0.5, 1.0, 2.0]) * DEFAULTS[name]
     env = MarketMakingVecEnv(3, **{name: values})
@@ -418,7 +429,7 @@ def test_an_array_is_one_number_for_each(name):
     assert env.get_attr(name)[0] == 0.5 * DEFAULTS[name]
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@EACH
 def test_an_array_of_one_and_the_same_number_is_that_number(name):
     actions = random_actions(8, 3)
     assert_same(
@@ -457,7 +468,7 @@ def test_a_parameter_changes_from_the_next_step_on(name):
         np.testing.assert_array_equal(left.observations, right.observations)
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@EACH
 def test_a_list_sets_one_for_each_sub_env(name):
     values = [DEFAULTS[name], 2.0 * DEFAULTS[name], 0.5 * DEFAULTS[name]]
     env = MarketMakingVecEnv(3)
@@ -476,7 +487,7 @@ def test_a_list_sets_one_for_each_sub_env(name):
     ("bad", "error", "text"),
     [
         (-1.0, ValueError, "volatility: expected a finite number of at least 0, got -1.0"),
-        (np.nan, ValueError, "volatility: expected a finite number of at least 0, got nan"),
+        (np.nan, ValueError, "volatility: expected a finite number, got nan"),
         ([1.0, 2.0, -1.0], ValueError, "volatility: expected a finite number of at least 0, got -1.0 (sub-env 2)"),
         ("2", TypeError, "volatility: expected "),
         (None, TypeError, "volatility: expected "),
@@ -516,7 +527,7 @@ def draw(env, name, resets=5, seed=0):
     return np.array(drawn)
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@EACH
 def test_a_range_is_drawn_from_uniformly_at_each_reset(name):
     bounds, num_envs = RANGES[name], 1000
     env = MarketMakingVecEnv(num_envs, **{name: bounds})
@@ -533,6 +544,7 @@ def test_a_range_is_drawn_from_uniformly_at_each_reset(name):
         assert abs(np.corrcoef(one[:-1], one[1:])[0, 1]) < 4.0 / num_envs**0.5  # and from one sub-env to the next
 
 
+@slow
 def test_drawn_parameters_are_independent_of_each_other():
     env = MarketMakingVecEnv(1000, **RANGES)
     env.reset(seed=1)
@@ -540,7 +552,7 @@ def test_drawn_parameters_are_independent_of_each_other():
     assert np.abs(correlations - np.eye(4)).max() < 4.0 / 1000**0.5
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@EACH
 def test_what_is_drawn_follows_from_the_seed_of_the_sub_env_alone(name):
     seeds = [5, 6, 7, 8]
     together = draw(MarketMakingVecEnv(4, **{name: RANGES[name]}), name, seed=seeds)
@@ -552,6 +564,7 @@ def test_what_is_drawn_follows_from_the_seed_of_the_sub_env_alone(name):
     np.testing.assert_array_equal(np.delete(together, 2, axis=1), np.delete(other, 2, axis=1))
 
 
+@slow
 def test_a_drawn_parameter_is_in_force_and_drawn_anew_at_autoreset():
     env = MarketMakingVecEnv(5, n_steps=3, **RANGES)
     reset = env.reset(seed=3)
@@ -573,6 +586,7 @@ def test_a_drawn_parameter_is_in_force_and_drawn_anew_at_autoreset():
         np.testing.assert_array_equal(given.step(batch).rewards, rewards)
 
 
+@slow
 def test_only_the_sub_envs_that_are_reset_draw():
     env = MarketMakingVecEnv(3, n_steps=4, max_episode_steps=4, **RANGES)
     env.reset(seed=0)
@@ -636,7 +650,7 @@ def scribble(array):
 
 
 @pytest.mark.parametrize("num_envs", [1, 5, pytest.param(10_000, marks=[pytest.mark.compiled, pytest.mark.slow])])
-@pytest.mark.parametrize("autoreset", [True, False])
+@pytest.mark.parametrize("autoreset", [True, pytest.param(False, marks=slow)])
 def test_writing_into_what_is_returned_changes_nothing(autoreset, num_envs):
     env, free = (MarketMakingVecEnv(num_envs, n_steps=3, autoreset=autoreset, observe="full") for _ in range(2))
     begun, same = env.reset(seed=0), free.reset(seed=0)
@@ -662,7 +676,7 @@ def test_writing_into_what_is_returned_changes_nothing(autoreset, num_envs):
 @pytest.mark.parametrize(
     "num_envs", [1, 5, pytest.param(20_000, marks=pytest.mark.compiled)], ids=["one", "few", "recycled memory"]
 )
-@pytest.mark.parametrize("autoreset", [True, False])
+@pytest.mark.parametrize("autoreset", [True, pytest.param(False, marks=slow)])
 def test_what_is_returned_never_changes(autoreset, num_envs):
     env = MarketMakingVecEnv(num_envs, n_steps=4, autoreset=autoreset, volatility=Randomized(1, 2))
     held = []
@@ -698,6 +712,7 @@ def test_a_deep_copy_goes_its_own_way(num_envs):
     assert_same(expected, got)
 
 
+@slow
 @pytest.mark.compiled
 def test_a_hundred_thousand():
     num_envs, some = 100_000, [0, 1, 49_999, 50_000, 99_999]
@@ -729,7 +744,7 @@ def test_as_many_values_as_sub_envs(name):
         (
             {"initial_price": Randomized(0, 1)},
             ValueError,
-            "initial_price, low of Randomized(low=0.0, high=1.0): expected",
+            "initial_price: expected a finite number above 0, got 0.0",
         ),
         *(
             ({name: -1e-9}, ValueError, f"{name}: expected a finite number of at least 0, got -1e-09")
@@ -740,21 +755,23 @@ def test_as_many_values_as_sub_envs(name):
         *(({name: True}, TypeError, f"{name}: expected a number, one per sub-env, or") for name in PARAMETERS),
         *(({name: np.inf}, ValueError, f"{name}: expected a finite number") for name in PARAMETERS),
         *(({name: [[1.0]]}, ValueError, f"{name}: expected one number per sub-env, got") for name in PARAMETERS),
-        *(({name: [True]}, TypeError, f"{name}: expected numbers, got [True]") for name in PARAMETERS),
+        *(({name: [True]}, TypeError, f"{name}: expected a number, one per sub-env, or") for name in PARAMETERS),
         ({"horizon": 0.0}, ValueError, "horizon: expected a finite number above 0, got 0.0"),
-        ({"horizon": np.inf}, ValueError, "horizon: expected a finite number above 0, got inf"),
-        ({"horizon": [1.0]}, TypeError, "horizon: expected a number, got [1.0]"),
-        ({"horizon": Randomized(1, 2)}, TypeError, "horizon: expected a number, got Randomized(low=1.0, high=2.0)"),
-        ({"n_steps": 0}, ValueError, "n_steps: expected at least 1, got 0"),
-        ({"n_steps": 2**31}, ValueError, "n_steps: expected at most 2147483647, got 2147483648"),
+        ({"horizon": np.inf}, ValueError, "horizon: expected a finite number, got inf"),
+        ({"n_steps": 0}, ValueError, "n_steps: expected a finite number of at least 1, got 0"),
+        ({"n_steps": 2**31}, ValueError, "n_steps: expected a finite number of at most 2.14748e+09, got 2147483648"),
         ({"n_steps": 10.0}, TypeError, "n_steps: expected an integer, got float"),
-        ({"n_steps": None}, TypeError, "n_steps: expected an integer, got NoneType"),
-        ({"max_inventory": 0}, ValueError, "max_inventory: expected at least 1, got 0"),
-        ({"max_inventory": 10**400}, ValueError, "max_inventory: expected at most 9007199254740992, got 1000"),
+        ({"n_steps": None}, TypeError, "n_steps: expected an integer, or one per sub-env, got None"),
+        ({"max_inventory": 0}, ValueError, "max_inventory: expected a finite number of at least 1, got 0"),
+        ({"max_inventory": 10**400}, ValueError, "max_inventory: expected an integer of 64 bits, got 1000"),
         ({"max_inventory": np.inf}, TypeError, "max_inventory: expected an integer, got float"),
-        ({"max_inventory": True}, TypeError, "max_inventory: expected an integer, got the bool True"),
+        (
+            {"max_inventory": True},
+            TypeError,
+            "max_inventory: expected an integer, or one per sub-env or None, got True",
+        ),
         ({"fill_rule": "sure"}, ValueError, "fill_rule: expected 'linear' or 'exact', got 'sure'"),
-        ({"fill_rule": None}, ValueError, "fill_rule: expected 'linear' or 'exact', got None"),
+        ({"fill_rule": None}, TypeError, "fill_rule: expected a string, got None"),
         ({"clip_quotes": 1}, TypeError, "clip_quotes: expected a bool, got 1"),
         ({"clip_quotes": "no"}, TypeError, "clip_quotes: expected a bool, got 'no'"),
         (
@@ -767,15 +784,14 @@ def test_as_many_values_as_sub_envs(name):
             ValueError,
             "reward: expected 'pnl' or 'running_penalty' or 'exp_utility', got 'profit'",
         ),
-        ({"observe": ["full"]}, ValueError, "observe: expected 'basic' or 'full', got ['full']"),
+        ({"observe": ["full"]}, TypeError, "observe: expected a string, got ['full']"),
         ({"drift": np.nan}, ValueError, "drift: expected a finite number, got nan"),
-        ({"drift": [0.0]}, TypeError, "drift: expected a number, got [0.0]"),
         ({"mean_reversion": 0.0}, ValueError, "mean_reversion: expected a finite number above 0, got 0.0"),
-        ({"mean_price": "100"}, TypeError, "mean_price: expected a number, got '100'"),
+        ({"mean_price": "100"}, TypeError, "mean_price: expected a number, one per sub-env, or"),
         ({"mean_price": np.inf}, ValueError, "mean_price: expected a finite number, got inf"),
         ({"jump_rate": -1.0}, ValueError, "jump_rate: expected a finite number of at least 0, got -1.0"),
         ({"jump_rate": 20_001.0}, ValueError, "jump_rate: expected at most 100 jumps per step, got 100.005"),
-        ({"jump_mean": None}, TypeError, "jump_mean: expected a number, got None"),
+        ({"jump_mean": None}, TypeError, "jump_mean: expected a number, one per sub-env, or"),
         ({"jump_mean": 701.0}, ValueError, "jump_mean, jump_sd: expected jump_mean + jump_sd^2 / 2"),
         ({"jump_sd": 1e200}, ValueError, "jump_mean, jump_sd: expected jump_mean + jump_sd^2 / 2"),
         ({"jump_sd": -0.1}, ValueError, "jump_sd: expected a finite number of at least 0, got -0.1"),
@@ -784,7 +800,7 @@ def test_as_many_values_as_sub_envs(name):
             ValueError,
             "inventory_penalty: expected a finite number of at least 0, got -1.0",
         ),
-        ({"terminal_penalty": np.nan}, ValueError, "terminal_penalty: expected a finite number of at least 0, got nan"),
+        ({"terminal_penalty": np.nan}, ValueError, "terminal_penalty: expected a finite number, got nan"),
         ({"risk_aversion": 0}, ValueError, "risk_aversion: expected a finite number above 0, got 0.0"),
         ({"max_episode_steps": 0}, ValueError, "max_episode_steps: expected at least 1, got 0"),
         ({"autoreset_options": 3}, TypeError, "autoreset_options: expected a dict, a callable"),
@@ -807,13 +823,13 @@ def test_arguments_are_named():
     [
         {"fill_decay": 1e300},
         {"arrival_rate": 1e300},
-        {"arrival_rate": [1e300]},
-        {"volatility": 1e200, "midprice": "geometric"},
+        pytest.param({"arrival_rate": [1e300]}, marks=slow),
+        pytest.param({"volatility": 1e200, "midprice": "geometric"}, marks=slow),
         {"horizon": 1e308},
         {"horizon": 5e-324},
         {"n_steps": 2**31 - 1},
         {"max_inventory": 2**53},
-        {"mean_reversion": 1e308, "midprice": "ou"},
+        pytest.param({"mean_reversion": 1e308, "midprice": "ou"}, marks=slow),
     ],
 )
 def test_the_most_extreme_parameters_allowed_give_no_nan(terms):
@@ -854,6 +870,7 @@ def test_bools_are_no_numbers_whatever_was_there_before():
                 vec.set_attr("volatility", value)
 
 
+@slow
 def test_a_price_that_jumps_from_nothing_is_a_number():
     """The two factors of such a step are 0 and infinite."""
     vec = MarketMakingVecEnv(

@@ -146,7 +146,7 @@ def constant_spread_law(d, rule="linear", n_steps=200):
     return 2 * n_steps * p * d, math.sqrt(variance), math.sqrt(2 * n_steps * spread)
 
 
-@pytest.mark.parametrize("rule", ["linear", "exact"])
+@pytest.mark.parametrize("rule", ["linear", pytest.param("exact", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("d", [0.3, 0.745885, 2.0])
 def test_a_constant_half_spread(d, rule):
     mean, sd, sd_inventory = constant_spread_law(d, rule)
@@ -168,7 +168,7 @@ def test_the_printed_figures_of_a_constant_half_spread():
     [
         ("linear", False, (64.93, 6.51, 2.94)),
         ("linear", True, (68.223, 13.456, 8.399)),
-        ("exact", False, (57.22, 6.34, 3.02)),
+        pytest.param("exact", False, (57.22, 6.34, 3.02), marks=pytest.mark.slow),
     ],
 )
 def test_the_table_of_avellaneda_and_stoikov(rule, symmetric, figures):
@@ -280,7 +280,7 @@ def test_the_stationary_law_of_the_inventory():
 # -- fills ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["linear", "exact"])
+@pytest.mark.parametrize("rule", ["linear", pytest.param("exact", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("distance", [-0.5, 0.0, 0.3, 0.7, 1.5, 4.0])
 def test_fill_frequencies(rule, distance):
     env = MarketMakingVecEnv(PATHS, max_inventory=None, fill_rule=rule, n_steps=200)
@@ -330,6 +330,7 @@ def test_the_law_of_a_brownian_mid(n_steps):
     check_normal(mids, START - 3.0 * T, 2.0 * math.sqrt(T))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_steps", [1, 3, 50])
 def test_the_law_of_a_geometric_mid(n_steps):
     mids = final_mids(n_steps, midprice="geometric", volatility=0.4, drift=0.25)
@@ -339,6 +340,7 @@ def test_the_law_of_a_geometric_mid(n_steps):
     check_mean(mids, mean, mean * math.sqrt(math.expm1(variance)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean_price", [None, 47.0])
 @pytest.mark.parametrize("kappa", [0.5, 20.0])  # on its way, and where it stays
 @pytest.mark.parametrize("n_steps", [1, 4, 50])
@@ -349,6 +351,7 @@ def test_the_law_of_a_mean_reverting_mid(n_steps, kappa, mean_price):
     check_normal(mids, mean, 2.0 * math.sqrt((1.0 - math.exp(-2.0 * kappa * T)) / (2.0 * kappa)))
 
 
+@pytest.mark.slow
 def test_a_mean_reverting_mid_forgets_at_its_rate():
     kappa, paths = 3.0, PATHS
     env = MarketMakingVecEnv(paths, midprice="ou", mean_reversion=kappa, horizon=4.0, n_steps=8, arrival_rate=0.0)
@@ -361,6 +364,7 @@ def test_a_mean_reverting_mid_forgets_at_its_rate():
     check_mean(rest * mids[-2], 0.0, np.std(rest) * np.std(mids[-2]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_steps", [1, 3, 50])
 def test_the_law_of_a_mid_with_jumps(n_steps):
     rate, m, s, sigma, mu = 15.0, -0.04, 0.06, 0.2, 0.3
@@ -374,6 +378,7 @@ def test_the_law_of_a_mid_with_jumps(n_steps):
     check_sd(np.log(mids), log_sd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_steps", [1, 5])
 def test_the_number_of_jumps_is_a_poisson_one(n_steps):
     rate, m = 4.0, 0.1
@@ -415,6 +420,7 @@ def play_wealths(**terms):
     return total, np.array(wealth), np.array(inventory)
 
 
+@pytest.mark.slow
 def test_the_rewards_of_an_episode_add_up():
     total, wealth, inventory = play_wealths()
     assert np.abs(inventory).max() == 3
@@ -428,6 +434,7 @@ def test_the_rewards_of_an_episode_add_up():
     np.testing.assert_allclose(utility, -np.exp(-0.2 * wealth[-1]), rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_a_penalty_of_nothing_is_no_penalty():
     total, _, _ = play_wealths()
     for phi, alpha in ((0.0, 0.0), (0.5, 0.0), (0.0, 0.5)):

@@ -6,7 +6,6 @@ names in ``columns`` say. They were written by the naive twin, and the env agree
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -23,7 +22,10 @@ def agree(got, expected):
     return got == pytest.approx(expected, rel=1e-12, abs=1e-10)
 
 
-@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize(
+    "run",
+    [pytest.param(run, id=id, marks=[pytest.mark.slow] * (id != "brownian")) for id, run in RUNS.items()],
+)
 def test_the_env_follows_the_golden_trajectory(run):
     # Other sub-envs have other seeds and act otherwise, so that a row that looks at another shows.
     row, rng = 2, np.random.default_rng(0)
@@ -40,7 +42,7 @@ def test_the_env_follows_the_golden_trajectory(run):
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_the_naive_twin_follows_the_golden_trajectory(run):
     params = MarketMakingVecEnv(1, **run["env"]).params
-    terms = {item.name: getattr(params, item.name) for item in dataclasses.fields(params)}
+    terms = params._asdict()
     twin = NaiveMarketMaker(run["seed"], **terms)
     twin.reset()
     for action, expected in zip(run["actions"], run["steps"], strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -48,6 +49,38 @@ CHOICES = {
     "observe": ("basic", "full"),
     "max_inventory": (None, 5),
 }
+#: Each is compiled for itself. Of all choices, one for each way the mid moves, in which every other choice is made
+#: twice or more; with the slow tests every pair of choices, and without compilation all of them.
+FEW = [
+    dict(zip(CHOICES, each, strict=True))
+    for each in [
+        ("linear", False, "brownian", "pnl", "basic", 5),
+        ("exact", True, "geometric", "running_penalty", "full", None),
+        ("linear", True, "ou", "exp_utility", "full", 5),
+        ("exact", False, "jumps", "running_penalty", "basic", None),
+    ]
+]
+ALL = [dict(zip(CHOICES, values, strict=True)) for values in itertools.product(*CHOICES.values())]
+
+
+def pairs_of(choices):
+    return {pair for pair in itertools.combinations(choices.items(), 2)}
+
+
+def choose_pairs():
+    """Choices in which every two values of different names come together, as few as a greedy search finds."""
+    left, chosen = set().union(*map(pairs_of, ALL)), []
+    while left:
+        chosen.append(max(ALL, key=lambda each: len(pairs_of(each) & left)))
+        left -= pairs_of(chosen[-1])
+    return chosen
+
+
+PAIRS = choose_pairs()
+
+#: Where compiled, one choice for each way in which parameters are given, and two for numbers.
+LAST = FEW if numba.config.DISABLE_JIT else FEW[3:]
+
 #: The parameters that may differ, three rows: as numbers, as columns, and drawn.
 GIVEN = {
     "scalars": {},
@@ -59,6 +92,14 @@ GIVEN = {
     },
     "drawn": {"volatility": Randomized(0.1, 0.5), "arrival_rate": Randomized(9.0, 14.0)},
 }
+each_choice = pytest.mark.parametrize(
+    ("given_as", "choices"),
+    [
+        *((given, ALL if numba.config.DISABLE_JIT else FEW[::3] if given == "scalars" else LAST) for given in GIVEN),
+        *(pytest.param(given, PAIRS if given == "scalars" else FEW, marks=pytest.mark.slow) for given in GIVEN),
+    ],
+    ids=[f"{given}-{count}" for count in ("few", "many") for given in GIVEN],
+)
 SEEDS = [3, 2**40 + 1, 2**64 - 5]
 
 
@@ -70,11 +111,12 @@ def random_distances(rng, steps, rows):
     return distances
 
 
-def combinations(**fixed):
-    """All choices, those given fixed."""
-    names = [name for name in CHOICES if name not in fixed]
-    for values in itertools.product(*(CHOICES[name] for name in names)):
-        yield {**TERMS, **fixed, **dict(zip(names, values, strict=True))}
+def terms_of(choices, given_as="scalars"):
+    """Some choices, with parameters given in a way."""
+    terms = {**TERMS, **choices, **GIVEN[given_as]}
+    if choices["midprice"] in ("geometric", "jumps") and given_as == "scalars":
+        terms["volatility"] = 0.3
+    return terms
 
 
 def make_twins(terms, seeds):
@@ -126,31 +168,31 @@ def follow(terms, seeds, actions, **arguments):
     return ended, filled
 
 
-@pytest.mark.parametrize("given_as", GIVEN)
-@pytest.mark.parametrize("midprice", CHOICES["midprice"])
-@pytest.mark.parametrize("fill_rule", CHOICES["fill_rule"])
-def test_equals_the_naive_twin_bit_for_bit(fill_rule, midprice, given_as):
+@each_choice
+def test_equals_the_naive_twin_bit_for_bit(given_as, choices):
     rng = np.random.default_rng(0)
-    ended = filled = runs = 0
-    for terms in combinations(fill_rule=fill_rule, midprice=midprice):
-        terms |= GIVEN[given_as]
-        if midprice in ("geometric", "jumps") and given_as == "scalars":
-            terms["volatility"] = 0.3
-        counts = follow(terms, SEEDS, random_distances(rng, 15, 3))
-        ended, filled, runs = ended + counts[0], filled + counts[1], runs + 1
-    assert runs == 24
-    assert ended == runs * 3 * 2
-    assert 0.2 * runs * 90 < filled < 0.8 * runs * 90
+    ended = filled = 0
+    for each in choices:
+        counts = follow(terms_of(each, given_as), SEEDS, random_distances(rng, 15, 3))
+        ended, filled = ended + counts[0], filled + counts[1]
+    assert ended == len(choices) * 3 * 2
+    assert 0.2 * len(choices) * 90 < filled < 0.8 * len(choices) * 90
+
+
+def test_the_few_choices_are_all_there_are():
+    for name, values in CHOICES.items():
+        assert {each[name] for each in FEW} == set(values)
+    assert len(PAIRS) < 20
 
 
 def test_equals_the_naive_twin_over_long_episodes_and_far_counters():
-    terms = {**TERMS, **GIVEN["drawn"], "n_steps": 60, "horizon": 6.0, "midprice": "jumps", "max_inventory": 2}
+    terms = {**terms_of(FEW[3], "drawn"), "n_steps": 60, "horizon": 6.0}
     ended, _ = follow(terms, SEEDS, random_distances(np.random.default_rng(1), 150, 3))
     assert ended == 6
 
 
 def test_the_stream_goes_on_past_the_lower_half_of_the_counter():
-    terms = {**TERMS, "midprice": "jumps", "volatility": 0.2}
+    terms = terms_of(FEW[3])
     env, [twin] = MarketMakingVecEnv(1, **terms), make_twins(terms, [7])
     env.reset(seed=[7])
     twin.reset()
@@ -161,9 +203,9 @@ def test_the_stream_goes_on_past_the_lower_half_of_the_counter():
     assert env.streams.counter[0] == twin.counter == 2**32 + 9
 
 
-@pytest.mark.parametrize("midprice", CHOICES["midprice"])
-def test_a_frozen_row_keeps_its_state_and_draws_nothing(midprice):
-    terms = {**TERMS, "midprice": midprice, "volatility": 0.2, "reward": "running_penalty"}
+@pytest.mark.parametrize("choices", [pytest.param(FEW[0], marks=pytest.mark.slow), FEW[3]], ids=["brownian", "jumps"])
+def test_a_frozen_row_keeps_its_state_and_draws_nothing(choices):
+    terms = terms_of(choices)
     env, twins = MarketMakingVecEnv(3, **terms, autoreset=False), make_twins(terms, SEEDS)
     env.reset(seed=SEEDS)
     for twin in twins:
@@ -220,17 +262,11 @@ def check_wealth(env, actions, clip):
                 before[name][infos.done] = column
 
 
-@pytest.mark.parametrize("given_as", GIVEN)
-def test_wealth_changes_by_what_the_quotes_and_the_inventory_earn(given_as):
+@each_choice
+def test_wealth_changes_by_what_the_quotes_and_the_inventory_earn(given_as, choices):
     actions = random_distances(np.random.default_rng(6), 10, 3)
-    runs = 0
-    for terms in combinations():
-        terms |= GIVEN[given_as]
-        if terms["midprice"] in ("geometric", "jumps") and given_as == "scalars":
-            terms["volatility"] = 0.3
-        check_wealth(MarketMakingVecEnv(3, **terms), actions, terms["clip_quotes"])
-        runs += 1
-    assert runs == 2 * 2 * 4 * 3 * 2 * 2
+    for each in choices:
+        check_wealth(MarketMakingVecEnv(3, **terms_of(each, given_as)), actions, each["clip_quotes"])
 
 
 amounts = st.floats(0.0, 1e6) | st.sampled_from([0.0, 1e-300, 1e-9, 1.0])
@@ -247,23 +283,27 @@ distances = st.floats(-3.0, 3.0, width=32) | st.floats(-1e6, 1e6, width=32) | st
             "fill_decay": st.floats(0.0, 1e3) | st.just(0.0),
             "horizon": st.floats(1e-6, 1e3),
             "n_steps": st.sampled_from([1, 2, 200]),
-            "max_inventory": st.sampled_from([None, 1, 2]),
             "drift": st.floats(-10.0, 10.0),
             "mean_reversion": st.floats(1e-3, 1e3),
-            "mean_price": st.none() | st.floats(-1e3, 1e3),
+            "mean_price": st.floats(-1e3, 1e3),
             "jump_sd": st.floats(0.0, 2.0),
-            **{name: st.sampled_from(CHOICES[name]) for name in CHOICES if name != "max_inventory"},
         }
     ),
+    choices=st.sampled_from(LAST),
+    limit=st.sampled_from([1, 2]),
     quotes=st.lists(st.tuples(distances, distances), min_size=8, max_size=8),
     columns=st.booleans(),
 )
-def test_wealth_holds_for_the_strangest_parameters(parameters, quotes, columns):
+def test_wealth_holds_for_the_strangest_parameters(parameters, choices, limit, quotes, columns):
+    parameters |= choices
+    if choices["max_inventory"] is not None:
+        parameters["max_inventory"] = limit
     if parameters["midprice"] in ("geometric", "jumps"):
         parameters["volatility"] = min(parameters["volatility"], 5.0 / parameters["horizon"] ** 0.5)
         parameters["drift"] /= max(1.0, parameters["horizon"])
     if columns:
-        parameters["volatility"] = [parameters["volatility"], 0.0]
+        parameters |= {name: [parameters[name]] * 2 for name in PER_ENV}
+        parameters["volatility"][1] = 0.0
     env = MarketMakingVecEnv(2, jump_rate=parameters["n_steps"] / parameters["horizon"], **parameters)
     actions = np.array(quotes, dtype=np.float32).reshape(4, 2, 2)
     with np.errstate(all="ignore"):  # under NUMBA_DISABLE_JIT, NumPy's scalars would warn
@@ -275,7 +315,7 @@ def test_wealth_holds_for_the_strangest_parameters(parameters, quotes, columns):
 
 def outcomes(seeds, actions, **terms):
     """Everything that comes out of these rows, as arrays (steps, N, ...)."""
-    env = MarketMakingVecEnv(len(seeds), **{**TERMS, "max_inventory": 5, "observe": "full", **terms})
+    env = MarketMakingVecEnv(len(seeds), **terms)
     env.reset(seed=seeds)
     steps = [env.step(batch) for batch in actions]
     columns = [np.stack([step.infos.columns[name] for step in steps]) for name in steps[0].infos.columns]
@@ -283,13 +323,23 @@ def outcomes(seeds, actions, **terms):
     return [*columns, *shown]
 
 
-@pytest.mark.parametrize("midprice", CHOICES["midprice"])
-def test_rows_are_independent(midprice):
+def columns_of(terms, rows):
+    """The same parameters, those that may differ as one number for each row."""
+    return terms | {name: np.full(rows, float(terms[name])) for name in PER_ENV}
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [each if each in LAST else pytest.param(each, marks=pytest.mark.slow) for each in FEW],
+    ids=[each["midprice"] for each in FEW],
+)
+def test_rows_are_independent(choices):
     rng = np.random.default_rng(7)
     rows = 33
     seeds = rng.integers(2**62, size=rows).tolist()
     actions = random_distances(rng, 9, rows)
-    terms = {"midprice": midprice, "volatility": 0.3}
+    terms = terms_of(choices)
+    decay = np.where(np.arange(rows) != 5, TERMS["fill_decay"], 0.1)
     base = outcomes(seeds, actions, **terms)
 
     order = rng.permutation(rows)
@@ -303,7 +353,7 @@ def test_rows_are_independent(midprice):
     for changed in (
         outcomes([*seeds[:5], 1, *seeds[6:]], actions, **terms),
         outcomes(seeds, other_actions, **terms),
-        outcomes(seeds, actions, **terms, fill_decay=np.where(others, TERMS["fill_decay"], 0.1)),
+        outcomes(seeds, actions, **columns_of(terms, rows) | {"fill_decay": decay}),
     ):
         for column, other in zip(base, changed, strict=True):
             np.testing.assert_array_equal(column[:, others], other[:, others])
@@ -315,17 +365,19 @@ def test_rows_are_independent(midprice):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("given_as", ["scalars", "columns"])
-@pytest.mark.parametrize("midprice", CHOICES["midprice"])
-def test_neither_blocks_nor_threads_change_a_row(midprice, given_as):
+@pytest.mark.parametrize("given_as", ["scalars", pytest.param("columns", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "choices", [FEW[0], *(pytest.param(each, marks=pytest.mark.slow) for each in FEW[1:])], ids=CHOICES["midprice"]
+)
+def test_neither_blocks_nor_threads_change_a_row(choices, given_as):
     rng = np.random.default_rng(8)
     rows, some = 10_001, [0, 1023, 1024, 2047, 2048, 4999, 5000, 5001, 9999, 10_000]
     seeds = rng.integers(2**62, size=rows).tolist()
     actions = random_distances(rng, 8, rows)
-    terms = {"midprice": midprice, "volatility": 0.3}
+    terms = few = terms_of(choices)
     if given_as == "columns":
-        terms["volatility"] = rng.uniform(0.0, 0.5, rows)
-    few = {**terms, "volatility": terms["volatility"][some]} if given_as == "columns" else terms
+        terms = columns_of(terms, rows) | {"volatility": rng.uniform(0.0, 0.5, rows)}
+        few = terms | {name: terms[name][some] for name in PER_ENV}
     expected = outcomes([seeds[row] for row in some], actions[:, some], **few)
     before = get_num_threads()
     try:

@@ -56,7 +56,20 @@ CASES = [
     for number, settings in enumerate([{"max_episode_steps": 5}, *SETTINGS.get(spec.id, [])])
 ]
 each_case = pytest.mark.parametrize(("id", "settings"), CASES)
-each_mode = pytest.mark.parametrize("autoreset", [True, False], ids=["autoreset", "freezing"])
+#: Each mode is compiled by itself: markets as they come freeze among the slow tests alone.
+each_case_and_mode = pytest.mark.parametrize(
+    ("id", "settings", "autoreset"),
+    [
+        pytest.param(
+            *case.values,
+            autoreset,
+            id=f"{'autoreset' if autoreset else 'freezing'}-{case.id}",
+            marks=[pytest.mark.slow] * (case.id.endswith("-0") and not autoreset),
+        )
+        for autoreset in (True, False)
+        for case in CASES
+    ],
+)
 
 STEPS = 12
 
@@ -143,8 +156,7 @@ def test_a_single_env_is_a_row_of_the_native_one(id, settings):
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 7, 64])
-@each_mode
-@each_case
+@each_case_and_mode
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_backends_of_this_process_agree(mode, id, settings, autoreset, num_envs):
     native = make(id, settings, num_envs, autoreset=autoreset)
@@ -163,8 +175,7 @@ def test_backends_of_this_process_agree(mode, id, settings, autoreset, num_envs)
     ("num_envs", "autoreset"),
     [
         (7, True),
-        (7, False),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in [(1, True), (2, False), (64, True)]),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in [(7, False), (1, True), (2, False), (64, True)]),
     ],
 )
 @each_case
@@ -191,8 +202,7 @@ def test_a_row_is_what_it_would_be_among_others(id, settings, num_envs):
         assert_same_rows(many, picked, rows, list(range(len(rows))))
 
 
-@each_case
-@each_mode
+@each_case_and_mode
 @pytest.mark.parametrize("cuts", [[1], [63], [32], [7, 8, 40], [10, 20, 30, 50, 60]])
 def test_a_batch_may_be_cut_anywhere(id, settings, autoreset, cuts):
     whole = make(id, settings, 64, autoreset=autoreset)
@@ -214,8 +224,7 @@ def threads():
 
 
 @pytest.mark.compiled
-@each_case
-@each_mode
+@each_case_and_mode
 def test_threads_change_nothing(id, settings, autoreset, threads):
     num_envs = 10_000  # from 8192 on a batch is spread over threads
     seeds = make_seeds(num_envs)

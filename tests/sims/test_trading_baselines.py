@@ -33,7 +33,7 @@ def observe(returns, weight=0.5):
 
 
 @pytest.mark.parametrize("name", ["buy-and-hold", "always-flat", "momentum"])
-@pytest.mark.parametrize("kind", ["discrete", "weight"])
+@pytest.mark.parametrize("kind", ["discrete", pytest.param("weight", marks=pytest.mark.slow)])
 def test_every_policy_offered_plays(kind, name):
     env = make_env(kind)
     policy = env.get_attr("policies")[0][name](env)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import re
 from decimal import Decimal
@@ -15,10 +16,14 @@ from naive_trading import NaiveTrader
 import sims.data
 from sekai.errors import InvalidAction
 from sekai.spaces import Box, Discrete
+from sekai.vector import Randomized
 from sims.trading import TradingVecEnv
 
 STEP_INFOS = {"price", "wealth", "position", "turnover", "cost", "borrow", "bar"}
 RESET_INFOS = {"price", "wealth", "position", "bar"}
+
+#: What else a number of the market may be.
+REST = "one per sub-env, or Randomized(low, high)"
 
 
 def make_table(bars=60, sd=0.02, seed=0):
@@ -26,6 +31,10 @@ def make_table(bars=60, sd=0.02, seed=0):
     moves = np.exp(sd * np.random.default_rng(seed).standard_normal((bars, 2)))
     path = 100.0 * np.cumprod(moves.ravel())
     return {"open": path[0::2].copy(), "close": path[1::2].copy()}
+
+
+#: Each of these is compiled for itself, and the others with the slow tests.
+QUICK = [("discrete", "open", "log_growth"), ("weight", "close", "return")]
 
 
 def make_env(num_envs, **kwargs):
@@ -112,8 +121,11 @@ def test_attributes_cannot_reach_the_state():
     for name in ("wealth", "position", "price", "bar"):
         getattr(env, name)[:] = 7
         assert (getattr(env, name) != 7).all()
-    with pytest.raises(AttributeError):
-        env.set_attr("wealth", [1.0, 2.0])
+    for name, value in (("prices", [1.0, 2.0]), ("history", None), ("closes", np.ones(60))):
+        with pytest.raises(AttributeError):
+            env.set_attr(name, value)
+    with pytest.raises(AttributeError, match=r"wealth: expected it to be changed by step\(\) and reset\(\) alone"):
+        env.set_attr("wealth", np.ones(2))
     with pytest.raises(ValueError, match="read-only"):
         env.closes[0] = 1.0
 
@@ -131,7 +143,7 @@ def test_a_deep_copy_goes_its_own_way():
     assert twin.bar.tolist() == (bar + 1).tolist()
 
 
-@pytest.mark.parametrize("actions", ["discrete", "weight"])
+@pytest.mark.parametrize("actions", ["discrete", pytest.param("weight", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("autoreset", [True, False])
 def test_actions_are_read_and_never_kept_or_written(actions, autoreset):
     env = make_env(3, actions=actions, autoreset=autoreset)
@@ -151,9 +163,13 @@ def test_actions_are_read_and_never_kept_or_written(actions, autoreset):
 # -- the market -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reward", ["log_growth", "return"])
-@pytest.mark.parametrize("execution", ["open", "close"])
-@pytest.mark.parametrize("actions", ["discrete", "weight"])
+@pytest.mark.parametrize(
+    ("actions", "execution", "reward"),
+    [
+        each if each in QUICK else pytest.param(*each, marks=pytest.mark.slow)
+        for each in itertools.product(["discrete", "weight"], ["open", "close"], ["log_growth", "return"])
+    ],
+)
 def test_episodes_equal_the_naive_twin_bit_for_bit(actions, execution, reward):
     table = make_table(80, sd=0.3)
     env = make_env(16, prices=table, actions=actions, execution=execution, reward=reward, transaction_cost=0.01)
@@ -208,7 +224,9 @@ def test_the_old_position_earns_the_gap_and_the_new_one_the_day():
         assert env.step([1]).infos[0]["wealth"] == pytest.approx(wealth, rel=1e-15)
 
 
-@pytest.mark.parametrize(("reward", "expected"), [("log_growth", math.log(1e-6)), ("return", -1.5)])
+@pytest.mark.parametrize(
+    ("reward", "expected"), [("log_growth", math.log(1e-6)), pytest.param("return", -1.5, marks=pytest.mark.slow)]
+)
 def test_ruin_terminates(reward, expected):
     env = TradingVecEnv(
         2, prices=[100.0, 100.0, 250.0, 250.0], lookback=1, episode_length=2, transaction_cost=0.0, reward=reward
@@ -240,6 +258,7 @@ def test_a_short_that_cannot_pay_for_its_way_out_is_ruined_and_does_not_come_bac
     assert env.batch_observation_space.contains(result.observations)
 
 
+@pytest.mark.slow
 def test_wealth_beyond_all_bounds_truncates():
     env = TradingVecEnv(
         1, prices=[1.0, 1.0, 1e38] * 6, lookback=1, episode_length=None, transaction_cost=0.0, autoreset=False
@@ -253,6 +272,7 @@ def test_wealth_beyond_all_bounds_truncates():
     assert result.truncated[0] and not result.terminated[0] and env.bar[0] == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("actions", ["discrete", "weight"])
 @pytest.mark.parametrize("cost", [0.0, 1e-3, 0.9])
@@ -291,7 +311,7 @@ def test_costs_by_hand():
     assert result.rewards.tolist() == pytest.approx([-0.2, -0.3], rel=1e-14)
 
 
-@pytest.mark.parametrize("execution", ["open", "close"])
+@pytest.mark.parametrize("execution", ["open", pytest.param("close", marks=pytest.mark.slow)])
 def test_no_observation_depends_on_a_later_price(execution):
     now, table = 30, make_table()
     spoilt = {key: column.copy() for key, column in table.items()}
@@ -346,7 +366,10 @@ def test_seeds_fix_the_starts_and_named_starts_do_not_move_them():
     assert (env.bar != drawn).any()
 
 
-@pytest.mark.parametrize(("length", "start", "steps"), [(10, 4, 10), (10, 55, 4), (None, 50, 9), (1, 58, 1)])
+@pytest.mark.parametrize(
+    ("length", "start", "steps"),
+    [(10, 4, 10), (10, 55, 4), pytest.param(None, 50, 9, marks=pytest.mark.slow), (1, 58, 1)],
+)
 def test_episodes_end_after_their_length_or_with_the_history(length, start, steps):
     env = make_env(1, episode_length=length)
     env.reset(options={"start": start})
@@ -362,6 +385,7 @@ def test_autoreset_draws_a_new_start_or_takes_the_one_named():
     assert set(infos[0]["reset_info"]) == RESET_INFOS
     assert env.get_attr("bar") == [info["reset_info"]["bar"] for info in infos]
     assert env.wealth.tolist() == [1.0] * 4
+    assert infos[0]["cost"] > 0.0 == env.cost[0] == env.turnover[0] == env.borrow[0]  # of the new episode
     named = make_env(4, episode_length=1, autoreset_options=lambda i: {"start": 20 + i})
     named.reset(seed=0)
     named.step([2] * 4)
@@ -382,6 +406,7 @@ def test_frozen_sub_envs_keep_their_state_past_the_end_of_the_history():
     assert env.reset(seed=0).infos[1]["wealth"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_time_limit_on_top():
     env = make_env(2, max_episode_steps=3)
     env.reset(options={"start": 4})
@@ -394,6 +419,7 @@ def test_a_time_limit_on_top():
     ("start", "error", "text"),
     [
         *((start, ValueError, f"expected an integer in [4, 58], got {start}") for start in (3, 59, -1)),
+        *((start, ValueError, f"expected an integer of 64 bits, got {start}") for start in (10**30, -(10**30))),
         (4.0, TypeError, "expected an integer, got float"),
         (np.nan, TypeError, "expected an integer, got float"),
         (True, TypeError, "expected an integer, got the bool True"),
@@ -416,13 +442,13 @@ def test_a_bad_start_is_refused_before_anything_changes(start, error, text):
 @pytest.mark.parametrize("option", [{"begin": 4}, {"start": 4, "stop": 9}])
 def test_an_unknown_option_is_refused(option):
     unknown = [key for key in option if key != "start"][0]
-    text = f"reset(options=...), sub-env 2: expected the key 'start', got {unknown!r}"
+    text = f"reset(options=...), sub-env 2: expected one of the keys ['start'], got {unknown!r}"
     with pytest.raises(ValueError, match=re.escape(text)):
         make_env(3).reset(options=[None, None, option])
 
 
 def test_true_is_no_start_even_where_1_is():
-    with pytest.raises(TypeError, match=r"sub-env 0: start: expected an integer, got the bool True"):
+    with pytest.raises(TypeError, match=r"reset\(options=...\): start: expected an integer, got the bool True"):
         make_env(1, lookback=1).reset(options={"start": True})
 
 
@@ -439,11 +465,11 @@ def test_the_starts_at_both_ends_are_good(start):
 @pytest.mark.parametrize(
     ("kind", "bad", "text"),
     [
-        ("discrete", 3, "expected 0 (short), 1 (flat) or 2 (long), got 3 (sub-env 1)"),
-        ("discrete", -1, "expected 0 (short), 1 (flat) or 2 (long), got -1 (sub-env 1)"),
-        ("weight", [1.5], "expected a weight in [-1, 1], got [1.5] (sub-env 1)"),
-        ("weight", [np.nan], "expected a weight in [-1, 1], got [nan] (sub-env 1)"),
-        ("weight", [-np.inf], "expected a weight in [-1, 1], got [-inf] (sub-env 1)"),
+        ("discrete", 3, "Discrete(3), got 3 (sub-env 1)"),
+        ("discrete", -1, "Discrete(3), got -1 (sub-env 1)"),
+        ("weight", [1.5], "Box(-1.0, 1.0, (1,), float32), got [1.5] (sub-env 1)"),
+        ("weight", [np.nan], "Box(-1.0, 1.0, (1,), float32), got [nan] (sub-env 1)"),
+        ("weight", [-np.inf], "Box(-1.0, 1.0, (1,), float32), got [-inf] (sub-env 1)"),
     ],
 )
 def test_an_action_outside_the_space_is_refused_before_anything_changes(kind, bad, text):
@@ -452,7 +478,7 @@ def test_an_action_outside_the_space_is_refused_before_anything_changes(kind, ba
     env.reset(seed=0)
     env.step([good] * 3)
     wealth, bar = env.wealth, env.bar
-    with pytest.raises(InvalidAction, match=re.escape(f"step(actions): {text}")):
+    with pytest.raises(InvalidAction, match=re.escape(f"step(actions): expected finite numbers in {text}")):
         env.step([good, bad, good])
     np.testing.assert_array_equal(env.wealth, wealth)
     np.testing.assert_array_equal(env.bar, bar)
@@ -506,36 +532,42 @@ def test_the_execution_asked_for_is_taken():
     [
         ({"lookback": 0}, ValueError, "lookback: expected at least 1, got 0"),
         ({"lookback": 2.5}, TypeError, "lookback: expected an integer, got float"),
-        ({"lookback": True}, TypeError, "lookback: expected an integer, got the bool True"),
+        ({"lookback": True}, TypeError, "lookback: expected an integer, or one per sub-env, got True"),
+        ({"lookback": [4, 5]}, ValueError, "lookback: expected one value for all sub-envs, since TradingVecEnv.obs"),
         ({"episode_length": 0}, ValueError, "episode_length: expected at least 1, got 0"),
-        ({"episode_length": "10"}, TypeError, "episode_length: expected an integer, got str"),
+        ({"episode_length": [9, 0]}, ValueError, "episode_length: expected at least 1, got 0 (sub-env 1)"),
+        ({"episode_length": "10"}, TypeError, "episode_length: expected an integer, or one per sub-env or None, got "),
         ({"actions": "continuous"}, ValueError, "actions: expected 'discrete' or 'weight', got 'continuous'"),
         ({"transaction_cost": 1.0}, ValueError, "transaction_cost: expected a number in [0, 1), got 1.0"),
         ({"transaction_cost": -1e-3}, ValueError, "transaction_cost: expected a number in [0, 1), got -0.001"),
-        ({"transaction_cost": np.nan}, ValueError, "transaction_cost: expected a number in [0, 1), got nan"),
-        ({"transaction_cost": None}, TypeError, "transaction_cost: expected a number, got None"),
-        ({"transaction_cost": "0.1"}, TypeError, "transaction_cost: expected a number, got '0.1'"),
-        ({"transaction_cost": False}, TypeError, "transaction_cost: expected a number, got False"),
-        ({"transaction_cost": np.False_}, TypeError, "transaction_cost: expected a number, got "),
-        ({"transaction_cost": np.zeros(1)}, TypeError, "transaction_cost: expected a number, got array([0.])"),
-        ({"transaction_cost": 0j}, TypeError, "transaction_cost: expected a number, got 0j"),
-        ({"transaction_cost": b"0"}, TypeError, "transaction_cost: expected a number, got b'0'"),
-        ({"transaction_cost": np.timedelta64(0, "D")}, TypeError, "transaction_cost: expected a number, got "),
-        ({"transaction_cost": 10**400}, ValueError, "transaction_cost: expected a number in [0, 1), got inf"),
-        ({"borrow_rate": True}, TypeError, "borrow_rate: expected a number, got True"),
+        ({"transaction_cost": np.nan}, ValueError, "transaction_cost: expected a finite number, got nan"),
+        *(
+            ({"transaction_cost": bad}, TypeError, f"transaction_cost: expected a number, {REST}, got {bad!r}")
+            for bad in (None, "0.1", False, 0j, b"0", np.timedelta64(0, "D"), {})
+        ),
+        ({"transaction_cost": np.False_}, TypeError, f"transaction_cost: expected a number, {REST}, got False"),
+        ({"transaction_cost": 10**400}, ValueError, "transaction_cost: expected a finite number, got 1000"),
+        ({"transaction_cost": [0.0, 0.0, 0.0]}, ValueError, "transaction_cost: expected 2 values (num_envs), got 3"),
+        (
+            {"transaction_cost": [0.0, 1.0]},
+            ValueError,
+            "transaction_cost: expected a number in [0, 1), got 1.0 (sub-env 1)",
+        ),
+        (
+            {"transaction_cost": Randomized(0.5, 1.0)},
+            ValueError,
+            "transaction_cost: expected a number in [0, 1), got 1.0 (the upper end of ",
+        ),
+        ({"borrow_rate": True}, TypeError, f"borrow_rate: expected a number, {REST}, got True"),
         ({"borrow_rate": 1.0}, ValueError, "borrow_rate: expected a number in [0, 1), got 1.0"),
         ({"borrow_rate": -1.0}, ValueError, "borrow_rate: expected a number in [0, 1), got -1.0"),
-        ({"borrow_rate": np.inf}, ValueError, "borrow_rate: expected a number in [0, 1), got inf"),
-        (
-            {"actions": np.array(["discrete", "weight"])},
-            ValueError,
-            "actions: expected 'discrete' or 'weight', got arr",
-        ),
-        ({"execution": np.array(["open", "close"])}, ValueError, "execution: expected 'open' or 'close', got array("),
-        ({"execution": {"open": 1}}, ValueError, "execution: expected 'open' or 'close', got {'open': 1}"),
+        ({"borrow_rate": np.inf}, ValueError, "borrow_rate: expected a finite number, got inf"),
+        ({"actions": np.array(["discrete", "weight"])}, TypeError, "actions: expected a string, got array("),
+        ({"execution": np.array(["open", "close"])}, TypeError, "execution: expected a string or None, got array("),
+        ({"execution": {"open": 1}}, TypeError, "execution: expected a string or None, got {'open': 1}"),
         ({"execution": "vwap"}, ValueError, "execution: expected 'open' or 'close', got 'vwap'"),
         ({"reward": "sharpe"}, ValueError, "reward: expected 'log_growth' or 'return', got 'sharpe'"),
-        ({"reward": ["return"]}, ValueError, "reward: expected 'log_growth' or 'return', got ['return']"),
+        ({"reward": ["return"]}, TypeError, "reward: expected a string, got ['return']"),
         (
             {"episode_length": 56},
             ValueError,
@@ -552,12 +584,12 @@ def test_the_execution_asked_for_is_taken():
 )
 def test_bad_arguments_are_refused(argument, error, text):
     with pytest.raises(error, match=re.escape(text)):
-        make_env(**{"num_envs": 1, **argument})
+        make_env(**{"num_envs": 2, **argument})
 
 
 def test_an_execution_that_is_no_name_is_refused_with_closes_alone():
     for execution in (np.array(["open", "close"]), ["open"]):
-        with pytest.raises(ValueError, match=r"execution: expected 'open' or 'close', got "):
+        with pytest.raises(TypeError, match=r"execution: expected a string or None, got "):
             make_env(1, prices=make_table()["close"], execution=execution)
 
 
@@ -583,11 +615,50 @@ def test_bundled_histories_by_name():
         TradingVecEnv(1, prices="dax")
 
 
-def test_who_is_frozen_is_not_asked_for_under_autoreset(monkeypatch):
-    asked = []
-    monkeypatch.setattr(TradingVecEnv, "frozen", property(lambda env: asked.append(env.autoreset) or np.zeros(2, bool)))
-    for autoreset in (True, False):
-        env = make_env(2, autoreset=autoreset)
-        env.reset(seed=0)
-        env.step([2, 2])
-    assert asked == [False]
+# -- sub-envs that differ ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_costs_and_lengths_may_differ_between_sub_envs():
+    differing = {"transaction_cost": [0.0, 1e-3, 0.3], "borrow_rate": [1e-3, 0.0, 0.1], "episode_length": [5, 8, 3]}
+    env = make_env(3, **differing)
+    singles = [make_env(1, **{name: values[i] for name, values in differing.items()}) for i in range(3)]
+    seeds = [3, 4, 5]
+    shown = env.reset(seed=seeds)
+    for i, single in enumerate(singles):
+        np.testing.assert_array_equal(single.reset(seed=[seeds[i]]).observations[0], shown.observations[i])
+    for batch in random_actions(env, np.random.default_rng(2), 20):
+        result = env.step(batch)
+        for i, single in enumerate(singles):
+            alone = single.step(batch[i : i + 1])
+            np.testing.assert_array_equal(alone.observations[0], result.observations[i])
+            assert (alone.rewards[0], alone.truncated[0]) == (result.rewards[i], result.truncated[i])
+            assert alone.infos[0]["cost"] == result.infos[i]["cost"]
+
+
+def test_a_cost_may_be_drawn_at_each_reset():
+    env = make_env(200, transaction_cost=Randomized(0.1, 0.2), episode_length=1, autoreset_options={"start": 9})
+    env.reset(seed=0)
+    drawn = env.transaction_cost
+    assert ((drawn >= 0.1) & (drawn <= 0.2)).all() and len(np.unique(drawn)) == 200
+    infos = env.step(np.full(200, 2)).infos  # 1 = x + cost * x
+    assert infos.columns["cost"].tolist() == pytest.approx((drawn / (1.0 + drawn)).tolist(), rel=1e-12)
+    assert (env.transaction_cost != drawn).all()
+
+
+def test_costs_can_be_changed_and_the_rest_is_fixed():
+    env = make_env(2)
+    env.reset(options={"start": 9})
+    env.set_attr("transaction_cost", [0.0, 0.25])
+    assert [info["cost"] for info in env.step([2, 2]).infos] == pytest.approx([0.0, 0.2], rel=1e-15)
+    with pytest.raises(ValueError, match=r"transaction_cost: expected a number in \[0, 1\), got 1.0 \(sub-env 1\)"):
+        env.set_attr("transaction_cost", [0.0, 1.0])
+    assert env.get_attr("transaction_cost") == [0.0, 0.25]
+    for name, value in (("lookback", 5), ("execution", "close"), ("actions", "weight"), ("reward", "return")):
+        with pytest.raises(AttributeError, match=f"{name}: expected it to stay as it was"):
+            env.set_attr(name, value)
+
+
+def test_options_of_autoresets_are_checked_when_the_env_is_made():
+    with pytest.raises(ValueError, match=r"autoreset_options: start: expected an integer in \[4, 58\], got 59"):
+        make_env(2, autoreset_options={"start": 59})

@@ -1,7 +1,8 @@
-"""The kernels of the trading market: against the naive twin, the sizing formula, and each row on its own."""
+"""The law of the trading market: against the naive twin, the sizing formula, and each row on its own."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -10,18 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_trading import NaiveTrader
 
-from sims.trading.kernels import (
-    GROWTH_FLOOR,
-    advance_trading,
-    observe_trading,
-    reward_row,
-    trade_row,
-)
-from sims.trading.records import Account, Market, Outcome, Terms
+from sekai.kernels.streams import Streams
+from sims.data import as_history
+from sims.trading import TradingParams, TradingVecEnv
+from sims.trading.market import GROWTH_FLOOR, Account, Start, observe_row, prepare, reset_row, step_row, trade_row
 
 BARS, ROWS, LOOKBACK = 40, 24, 3
 
 # (standard deviation of a bar's log return, transaction cost, borrow rate): calm, dear, and ruinous for shorts
+#: Each of these is compiled for itself, and the others with the slow tests.
+QUICK = [("log_growth", "discrete", None), ("return", "weight", 7)]
 SETTINGS = [(0.01, 0.0, 0.0), (0.02, 1e-3, 1e-4), (0.6, 0.3, 0.05)]
 
 
@@ -33,19 +32,7 @@ def random_prices(rng, sd):
     """Opens and closes: each open off the close before, each close off its open."""
     moves = np.exp(sd * rng.standard_normal((BARS, 2)))
     path = 100.0 * np.cumprod(moves.ravel())
-    return path[0::2].copy(), path[1::2].copy()
-
-
-def make_market(opens, closes, at_open):
-    returns = (closes[1:] / closes[:-1] - 1.0).astype(np.float32)
-    return Market(closes, opens[1:].copy() if at_open else closes[:-1].copy(), returns)
-
-
-def new_account(starts, ends):
-    n = len(starts)
-    return Account(
-        np.array(starts, np.int64), np.array(ends, np.int64), np.zeros(n), np.ones(n), np.ones(n), np.zeros(n)
-    )
+    return {"open": path[0::2].copy(), "close": path[1::2].copy()}
 
 
 def random_weights(rng, shape):
@@ -53,167 +40,195 @@ def random_weights(rng, shape):
     weights = rng.uniform(-1.0, 1.0, shape)
     corner = rng.random(shape) < 0.4
     weights[corner] = rng.integers(-1, 2, int(corner.sum()))
-    return weights
+    return weights.astype(np.float32)
 
 
-def play(market, terms, account, weights, advance=advance_trading, observe=observe_trading):
+def read_account(env):
+    return Account(*(getattr(env, name) for name in Account._fields))
+
+
+def play(prices, starts, weights, lengths=None, **params):
     """Step until every row is done or the weights (steps, N) run out. Rows that are done are frozen.
 
-    Yields the account, the outcome, the observations and who was frozen, copied.
+    Yields the account after the reset and after each step, that step's result, and who was frozen before it.
     """
-    n = weights.shape[1]
-    frozen = np.zeros(n, bool)
+    env = TradingVecEnv(
+        len(starts),
+        prices=prices,
+        lookback=LOOKBACK,
+        episode_length=lengths,
+        actions="weight",
+        autoreset=False,
+        **params,
+    )
+    env.reset(options=[{"start": int(start)} for start in starts])
+    yield read_account(env), None, env.frozen
     for row in weights:
-        outcome = Outcome.zeros(n)
-        advance(market, terms, account, row, frozen, outcome)
-        observations = np.empty((n, LOOKBACK + 1), np.float32)
-        observe(market.returns, account.bar, account.weight, observations)
-        yield Account(*map(np.copy, account)), outcome, observations, frozen.copy()
-        frozen |= outcome.terminated | outcome.truncated
-        if frozen.all():
+        frozen = env.frozen
+        result = env.step(row[:, None])
+        yield read_account(env), result, frozen
+        if env.frozen.all():
             return
 
 
-def play_random(seed, sd, cost, borrow, at_open=True, log_growth=True, **kernels):
+def play_random(seed, sd, cost, borrow, execution="open", reward="log_growth"):
     rng = np.random.default_rng(seed)
-    opens, closes = random_prices(rng, sd)
-    starts = rng.integers(LOOKBACK, BARS - 1, ROWS)
-    ends = np.minimum(starts + rng.integers(1, 30, ROWS), BARS - 1)
+    prices = random_prices(rng, sd)
+    starts, lengths = rng.integers(LOOKBACK, BARS - 1, ROWS), rng.integers(1, 30, ROWS)
     weights = random_weights(rng, (BARS, ROWS))
-    market, terms = make_market(opens, closes, at_open), Terms(cost, borrow, log_growth)
-    steps = list(play(market, terms, new_account(starts, ends), weights, **kernels))
-    return opens, closes, starts, ends, weights, steps
+    params = {"transaction_cost": cost, "borrow_rate": borrow, "execution": execution, "reward": reward}
+    return prices, starts, lengths, weights, params, list(play(prices, starts, weights, lengths, **params))
 
 
-@pytest.mark.parametrize("log_growth", [True, False])
-@pytest.mark.parametrize("at_open", [True, False])
+@pytest.mark.parametrize(
+    ("execution", "reward"),
+    [
+        ("open", "log_growth"),
+        ("close", "return"),
+        pytest.param("open", "return", marks=pytest.mark.slow),
+        pytest.param("close", "log_growth", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(("sd", "cost", "borrow"), SETTINGS)
-def test_equals_the_naive_twin_bit_for_bit(sd, cost, borrow, at_open, log_growth):
+def test_equals_the_naive_twin_bit_for_bit(sd, cost, borrow, execution, reward):
     ruined = ended = 0
     for seed in range(5):
-        opens, closes, starts, ends, weights, steps = play_random(seed, sd, cost, borrow, at_open, log_growth)
+        prices, starts, lengths, weights, params, steps = play_random(seed, sd, cost, borrow, execution, reward)
+        opens = prices["open"] if execution == "open" else None
+        ends = np.minimum(starts + lengths, BARS - 1)
+        del params["execution"]
         twins = [
-            NaiveTrader(
-                closes,
-                opens if at_open else None,
-                int(starts[i]),
-                int(ends[i]),
-                transaction_cost=cost,
-                borrow_rate=borrow,
-                reward="log_growth" if log_growth else "return",
-                lookback=LOOKBACK,
-            )
+            NaiveTrader(prices["close"], opens, int(starts[i]), int(ends[i]), lookback=LOOKBACK, **params)
             for i in range(ROWS)
         ]
-        for row, (account, outcome, observations, frozen) in zip(weights, steps, strict=False):
+        for row, (account, result, frozen) in zip(weights, steps[1:], strict=False):
             for i in np.flatnonzero(~frozen):
-                reward, terminated, truncated, info = twins[i].step(float(row[i]))
-                assert outcome.reward[i] == reward
-                assert (outcome.terminated[i], outcome.truncated[i]) == (terminated, truncated)
-                assert account.bar[i] == info["bar"] and outcome.price[i] == info["price"]
-                assert account.wealth[i] == info["wealth"] and account.weight[i] == info["position"]
-                assert outcome.turnover[i] == info["turnover"]
-                assert (outcome.cost[i], outcome.borrow[i]) == (info["cost"], info["borrow"])
-                assert observations[i].tolist() == twins[i].observation()
+                reward_i, terminated, truncated, info = twins[i].step(float(row[i]))
+                assert result.rewards[i] == reward_i
+                assert (result.terminated[i], result.truncated[i]) == (terminated, truncated)
+                assert {name: getattr(account, name)[i] for name in info} == info
+                assert {name: result.infos[i][name] for name in info} == info
+                assert result.observations[i].tolist() == twins[i].observation()
                 ruined += terminated
                 ended += terminated or truncated
     assert ended == 5 * ROWS
     assert (ruined > 0) == (sd > 0.1)  # the ruinous setting does what it is there for
 
 
+@pytest.mark.parametrize(
+    ("reward", "actions", "length"),
+    [
+        each if each in QUICK else pytest.param(*each, marks=pytest.mark.slow)
+        for each in itertools.product(["log_growth", "return"], ["discrete", "weight"], [None, 7])
+    ],
+)
 @pytest.mark.parametrize(("sd", "cost", "borrow"), SETTINGS)
-def test_compiled_equals_interpreted(sd, cost, borrow):
-    *_, compiled = play_random(3, sd, cost, borrow)
-    *_, plain = play_random(
-        3, sd, cost, borrow, advance=interpreted(advance_trading), observe=interpreted(observe_trading)
-    )
-    assert len(compiled) == len(plain)
-    for left, right in zip(compiled, plain, strict=True):
-        for a, b in zip((*left[0], *left[1], *left[2:]), (*right[0], *right[1], *right[2:]), strict=True):
-            np.testing.assert_array_equal(a, b)
+def test_compiled_equals_interpreted(sd, cost, borrow, reward, actions, length):
+    rng = np.random.default_rng(3)
+    params = TradingParams(as_history(random_prices(rng, sd)), LOOKBACK, length, actions, cost, borrow, "open", reward)
+    env = TradingVecEnv(ROWS, autoreset=False, **params._asdict())
+    env.reset(seed=4)
+    random = Streams(np.array(env.streams.key), np.zeros(ROWS, np.uint64))
+    state = Account(*(np.zeros(ROWS, getattr(env, name).dtype) for name in Account._fields))
+    derived, observation = prepare(params), np.empty(LOOKBACK + 1, np.float32)
+    for i in range(ROWS):
+        interpreted(reset_row)(params, derived, state, random, i, Start())
+    np.testing.assert_array_equal(random.counter, env.streams.counter)
+    weights = random_weights(rng, (BARS, ROWS, 1))
+    frozen = np.zeros(ROWS, bool)
+    for batch in weights if actions == "weight" else np.sign(weights[..., 0]).astype(np.int64) + 1:
+        for left, right in zip(read_account(env), state, strict=True):
+            np.testing.assert_array_equal(left, right)
+        result = env.step(batch)
+        for i in np.flatnonzero(~frozen):
+            told = interpreted(step_row)(params, derived, state, i, batch[i])
+            assert (result.rewards[i], result.terminated[i], result.truncated[i]) == told
+            interpreted(observe_row)(derived, state, i, observation)
+            np.testing.assert_array_equal(result.observations[i], observation)
+        frozen = env.frozen
+    assert frozen.all()
 
 
-@pytest.mark.parametrize("at_open", [True, False])
+@pytest.mark.parametrize("execution", ["open", pytest.param("close", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("sd", "cost", "borrow"), SETTINGS)
-def test_wealth_changes_by_what_the_positions_earn_less_the_costs(sd, cost, borrow, at_open):
-    opens, closes, starts, ends, _, steps = play_random(11, sd, cost, borrow, at_open)
-    before = new_account(starts, ends)
-    for account, outcome, _, frozen in steps:
+def test_wealth_changes_by_what_the_positions_earn_less_the_costs(sd, cost, borrow, execution):
+    prices, *_, steps = play_random(11, sd, cost, borrow, execution)
+    opens, closes = prices["open"], prices["close"]
+    before = steps[0][0]
+    for account, _, frozen in steps[1:]:
         live = ~frozen
         old, new = before.bar[live], account.bar[live]
-        price = opens[new] if at_open else closes[old]
+        price = opens[new] if execution == "open" else closes[old]
         held = before.units[live] * (price - closes[old])
         earned = account.units[live] * (closes[new] - price)
         growth = account.wealth[live] - before.wealth[live]
         scale = np.maximum(1.0, np.abs(account.units[live]) * np.maximum(price, closes[new]))
-        error = growth - (held + earned - outcome.cost[live] - outcome.borrow[live])
+        error = growth - (held + earned - account.cost[live] - account.borrow[live])
         assert (np.abs(error) <= 1e-12 * scale).all()
         before = account
 
 
-def test_a_frozen_row_keeps_its_state_and_outcome_and_reads_no_price_past_the_end():
+def test_a_frozen_row_keeps_its_state_and_reads_no_price_past_the_end():
     *_, steps = play_random(7, 0.02, 1e-3, 0.0)
-    (before, _, _, _), *later = steps
     seen = 0
-    for account, outcome, _, frozen in later:
+    for (before, *_), (account, result, frozen) in zip(steps[1:], steps[2:], strict=False):
         for old, new in zip(before, account, strict=True):
             np.testing.assert_array_equal(old[frozen], new[frozen])
-        for column in outcome:
-            assert not column[frozen].any()
+        assert not result.rewards[frozen].any()
+        assert all(result.infos[i] == {} for i in np.flatnonzero(frozen))
         seen += int(frozen.sum())
-        before = account
     assert seen > ROWS
 
 
-@pytest.mark.parametrize("at_open", [True, False])
-def test_no_observation_depends_on_a_later_price(at_open):
+@pytest.mark.parametrize("execution", ["open", pytest.param("close", marks=pytest.mark.slow)])
+def test_no_observation_depends_on_a_later_price(execution):
     rng = np.random.default_rng(5)
-    opens, closes = random_prices(rng, 0.02)
+    prices = random_prices(rng, 0.02)
     now = 20
-    spoilt = [prices.copy() for prices in (opens, closes)]
-    for prices in spoilt:
-        prices[now + 1 :] = rng.uniform(1.0, 1e6, BARS - now - 1)
-    starts, ends = np.full(ROWS, LOOKBACK), np.full(ROWS, BARS - 1)
+    spoilt = {name: column.copy() for name, column in prices.items()}
+    for column in spoilt.values():
+        column[now + 1 :] = rng.uniform(1.0, 1e6, BARS - now - 1)
     weights = random_weights(rng, (BARS, ROWS))
-    runs = [
-        list(play(make_market(*prices, at_open), Terms(1e-3, 1e-4, True), new_account(starts, ends), weights))
-        for prices in ((opens, closes), spoilt)
-    ]
+    params = {"transaction_cost": 1e-3, "borrow_rate": 1e-4, "execution": execution}
+    runs = [list(play(each, [LOOKBACK] * ROWS, weights, **params))[1:] for each in (prices, spoilt)]
     steps = now - LOOKBACK
-    for (left, _, seen, _), (right, _, seen_too, _) in list(zip(*runs, strict=False))[:steps]:
-        np.testing.assert_array_equal(seen, seen_too)
+    for (left, one, _), (right, other, _) in list(zip(*runs, strict=False))[:steps]:
+        np.testing.assert_array_equal(one.observations, other.observations)
         np.testing.assert_array_equal(left.wealth, right.wealth)
-    assert (runs[0][steps][2] != runs[1][steps][2]).any()  # the very next bar is spoilt
+    assert (runs[0][steps][1].observations != runs[1][steps][1].observations).any()  # the very next bar is spoilt
 
 
-def outcomes(weights, starts, market):
+def outcomes(weights, starts, prices):
     """Everything that comes out of playing these rows, as arrays (steps, N, ...)."""
-    account = new_account(starts, np.full(len(starts), BARS - 1))
-    steps = play(market, Terms(1e-3, 1e-4, True), account, weights)
-    return [np.stack(column) for column in zip(*[(*a, *o, seen) for a, o, seen, _ in steps], strict=True)]
+    steps = list(play(prices, starts, weights, transaction_cost=1e-3, borrow_rate=1e-4))[1:]
+    told = [
+        (*account, result.rewards, result.terminated, result.truncated, result.observations)
+        for account, result, _ in steps
+    ]
+    return [np.stack(column) for column in zip(*told, strict=True)]
 
 
 def test_rows_are_independent():
     rng = np.random.default_rng(2)
-    market = make_market(*random_prices(rng, 0.02), at_open=True)
+    prices = random_prices(rng, 0.02)
     starts = rng.integers(LOOKBACK, 10, 64)
     weights = random_weights(rng, (20, 64))
-    base = outcomes(weights, starts, market)
+    base = outcomes(weights, starts, prices)
 
     order = rng.permutation(64)
-    for column, permuted in zip(base, outcomes(weights[:, order], starts[order], market), strict=True):
+    for column, permuted in zip(base, outcomes(weights[:, order], starts[order], prices), strict=True):
         np.testing.assert_array_equal(column[:, order], permuted)
 
     changed = weights.copy()
     changed[:, 3] = -changed[:, 3]
     others = np.arange(64) != 3
     differing = 0
-    for column, other in zip(base, outcomes(changed, starts, market), strict=True):
+    for column, other in zip(base, outcomes(changed, starts, prices), strict=True):
         np.testing.assert_array_equal(column[:, others], other[:, others])
         differing += (column[:, 3] != other[:, 3]).any()
     assert differing > 0
 
-    for column, alone in zip(base, outcomes(weights[:, :1], starts[:1], market), strict=True):
+    for column, alone in zip(base, outcomes(weights[:, :1], starts[:1], prices), strict=True):
         np.testing.assert_array_equal(column[:, :1], alone)
 
 
@@ -299,9 +314,21 @@ def test_rounding_keeps_no_position_at_ruin():
     assert units == 0.0 and cash < 0.0
 
 
-def test_rewards():
-    assert reward_row(2.0, 3.0, True) == math.log(1.5)
-    assert reward_row(2.0, 3.0, False) == 0.5
-    for after in (0.0, -5.0, 1e-9):
-        assert reward_row(2.0, after, True) == math.log(GROWTH_FLOOR)
-    assert reward_row(2.0, -1.0, False) == -1.5
+@pytest.mark.parametrize(
+    ("close", "weight", "growth"), [(150.0, 1.0, 1.5), (200.0, -1.0, 0.0), (700.0, -1.0, -5.0), (1e-7, 1.0, 1e-9)]
+)
+def test_rewards(close, weight, growth):
+    for reward, expected in (("log_growth", math.log(max(growth, GROWTH_FLOOR))), ("return", growth - 1.0)):
+        env = TradingVecEnv(
+            1,
+            prices=[100.0, 100.0, close],
+            lookback=1,
+            episode_length=1,
+            actions="weight",
+            transaction_cost=0.0,
+            reward=reward,
+        )
+        env.reset()
+        result = env.step(np.float32([[weight]]))
+        assert result.rewards.tolist() == [pytest.approx(expected, rel=1e-15)]
+        assert result.terminated.tolist() == [growth <= 0.0]

@@ -36,7 +36,7 @@ def test_the_spec_is_native():
 
 
 @pytest.mark.parametrize("autoreset", [True, False])
-@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("mode", ["sync", pytest.param("async", marks=pytest.mark.slow)])
 def test_backends_agree_exactly_on_named_starts(mode, autoreset):
     options = [{"start": 100}, {"start": 2000}, {"start": 5027}]  # the last one ends early, with the history
     vector_kwargs = {"autoreset": autoreset, "autoreset_options": {"start": 400}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sekai.vector.clock import Clock
+from sekai.vector.native.clock import Clock
 
 NOBODY = np.zeros(3, bool)
 

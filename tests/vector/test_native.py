@@ -1,10 +1,20 @@
 """What only a NativeVecEnv has: its hooks, one generator, the time limit, attributes of one object."""
 
+import collections
+import contextlib
+import copy
 import functools
+import gc
+import itertools
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
 
 import numpy as np
 import pytest
-from backends import scribble
+from backends import assert_same, scribble
 from toys import BOX1, INF, NativeToy, NCount, T, Toy, Z
 
 from sekai import (
@@ -20,6 +30,7 @@ from sekai import (
     VecRecordEpisodeStatistics,
     stack_infos,
 )
+from sekai.batching.buffers import SMALL, Loan
 from sekai.vector import shared
 
 
@@ -471,7 +482,7 @@ def test_infos_are_a_lazy_snapshot():
     assert stack_infos(first.infos)["x"].tolist() == price.tolist()
 
 
-def test_a_read_only_column_is_taken_without_a_copy_and_live_state_is_not():
+def test_columns_that_cannot_be_written_to_are_copied_like_any_other():
     column = np.arange(4.0)
     column.flags.writeable = False
     live = np.zeros(4)
@@ -487,8 +498,11 @@ def test_a_read_only_column_is_taken_without_a_copy_and_live_state_is_not():
     vec.reset()
     columns = vec.step(Z(vec)).infos.columns
     live += 1
-    assert columns["kept"] is column
-    assert columns["live"].tolist() == columns["view"].tolist() == [0.0] * 4
+    scribble(columns)
+    assert column.tolist() == [0, 1, 2, 3]
+    columns = vec.step(Z(vec)).infos.columns
+    assert columns["kept"].tolist() == [0, 1, 2, 3]
+    assert columns["live"].tolist() == columns["view"].tolist() == [1.0] * 4
 
 
 # -- attributes ----------------------------------------------------------------------------------------------
@@ -598,3 +612,449 @@ def test_flags_that_cannot_be_written_to_are_copied_for_the_time_limit():
     result = vec.step(Z(vec))
     assert result.truncated.all() and not result.terminated.any()
     scribble(result)
+
+
+# -- A10: only what the kit has lent is taken without a copy -----------------------------------------------------
+
+MANY = SMALL  # sub-envs: even their flags fill memory that is used again
+
+Outputs = collections.namedtuple("Outputs", "rewards terminated truncated infos")
+
+
+class Counting(NativeVecEnv):
+    """Shows the number of its steps wherever it can, in live state. Every third ends sub-env 0, every fifth all."""
+
+    def __init__(self, num_envs=MANY, **kwargs):
+        super().__init__(num_envs, Box(-INF, INF, (2,), np.float64), Discrete(2), **kwargs)
+        self.t = 0
+        self.rewards, self.seen = np.zeros(num_envs), np.zeros((num_envs, 2))
+        self.terminated, self.truncated = np.zeros(num_envs, bool), np.zeros(num_envs, bool)
+        self.infos = {"t": np.zeros(num_envs, np.int64), "name": np.full(num_envs, "", "U9")}
+        self.make()
+
+    def make(self):
+        """Whatever is made once."""
+
+    def _reset_envs(self, indices, options):
+        self.seen[indices] = -1
+
+    def _reset_infos(self, indices):
+        return {"t": self.infos["t"][: len(indices)]}
+
+    def _observe(self):
+        return self.seen
+
+    def advance(self):
+        self.t += 1
+        self.rewards[:] = self.seen[:] = self.infos["t"][:] = self.t
+        self.terminated[0], self.truncated[:] = self.t % 3 == 0, self.t % 5 == 0
+        self.infos["name"][:] = str(self.t)
+
+    def _step(self, actions):
+        self.advance()
+        return self.rewards, self.terminated, self.truncated, self.infos
+
+
+class StoredTuple(Counting):
+    kind = staticmethod(tuple)
+
+    def make(self):
+        self.outputs = self.kind([self.rewards, self.terminated, self.truncated, self.infos])
+
+    def _step(self, actions):
+        self.advance()
+        return self.outputs
+
+
+class StoredList(StoredTuple):
+    kind = staticmethod(list)
+
+
+class StoredNamedTuple(StoredTuple):
+    kind = staticmethod(lambda parts: Outputs(*parts))
+
+
+class Fresh(Counting):
+    """Makes new arrays and keeps none of them."""
+
+    def _step(self, actions):
+        self.advance()
+        return tuple(copy.deepcopy([self.rewards, self.terminated, self.truncated, self.infos]))
+
+    def _observe(self):
+        return self.seen.copy()
+
+
+class Lending(Counting):
+    """Writes into memory of the kit's."""
+
+    def lent(self, values):
+        array = self._new_array(values.dtype, *values.shape[1:])
+        array[:] = values
+        return array
+
+    def _step(self, actions):
+        self.advance()
+        outputs = [self.lent(each) for each in (self.rewards, self.terminated, self.truncated)]
+        return *outputs, {**self.infos, "t": self.lent(self.infos["t"])}
+
+    def _observe(self):
+        return self.lent(self.seen)
+
+
+class Twice(Lending):
+    """Returns what it was lent as several results at once, and in the next step again."""
+
+    def _step(self, actions):
+        self.advance()
+        if self.t % 2:
+            self.last = self.lent(self.rewards), self.lent(self.terminated)
+        rewards, flags = self.last
+        return rewards, flags, flags, {**self.infos, "t": rewards, "again": rewards, "view": rewards[:], "flags": flags}
+
+
+each_market = pytest.mark.parametrize(
+    "market", [Counting, StoredTuple, StoredList, StoredNamedTuple, Fresh, Lending, Twice]
+)
+each_size = pytest.mark.parametrize("num_envs", [3, MANY])
+
+
+def arrays_of(result):
+    yield from (result.observations, result.rewards, result.terminated, result.truncated)
+    yield from result.infos.columns.values()
+
+
+def overlap(results):
+    numbers = [array for result in results for array in arrays_of(result) if not array.dtype.hasobject]
+    places = sorted((array.ctypes.data, array.nbytes) for array in numbers)
+    return any(place + size > after for (place, size), (after, _) in itertools.pairwise(places))
+
+
+def walk(vec, steps, keep=lambda step: True):
+    """Results that are kept, with copies made at once."""
+    kept = []
+    vec.reset(seed=0)
+    for step in range(steps):
+        result = vec.step(Z(vec))
+        if keep(step):
+            kept.append((result, copy.deepcopy(result)))
+        del result
+    return kept
+
+
+def assert_unchanged(kept):
+    assert not overlap([result for result, _ in kept])
+    for result, before in kept:
+        assert_same(before, result)
+        assert_same(before.infos.columns, result.infos.columns)
+
+
+@each_size
+@pytest.mark.parametrize("market", [StoredTuple, StoredList, StoredNamedTuple])
+def test_a10_results_in_a_container_that_is_stored_are_snapshots(market, num_envs):
+    vec = market(num_envs)
+    vec.reset()
+    first, second = (vec.step([0] * num_envs) for _ in range(2))
+    assert (first.rewards == 1).all() and (second.rewards == 2).all()
+    assert first.infos[0] == {"t": 1, "name": "1"}
+    scribble(first)
+    assert (vec.rewards == 2).all() and not vec.terminated.any() and (vec.infos["t"] == 2).all()
+
+
+@each_size
+@pytest.mark.parametrize("market", [StoredTuple, StoredList, StoredNamedTuple])
+def test_a10_the_time_limit_does_not_write_into_what_is_stored(market, num_envs):
+    vec = market(num_envs, max_episode_steps=4)
+    vec.reset()
+    truncated = [vec.step([0] * num_envs).truncated[1] for _ in range(13)]
+    assert [step for step, each in enumerate(truncated, 1) if each] == [4, 5, 9, 10]
+
+
+@each_market
+@each_size
+@pytest.mark.parametrize("autoreset", [True, False])
+def test_a10_results_of_many_steps_never_change(market, num_envs, autoreset):
+    vec = market(num_envs, autoreset=autoreset, max_episode_steps=4)
+    for keep in (lambda step: True, lambda step: step % 3 == 0):
+        assert_unchanged(walk(vec, 20, keep))
+
+
+@each_market
+def test_a10_writing_into_results_changes_no_later_one(market):
+    vec, twin = market(), market()
+    vec.reset(), twin.reset()
+    for _ in range(12 if market is not Twice else 1):  # it reads what it has given away
+        result = vec.step(Z(vec))
+        assert_same(twin.step(Z(twin)), result)
+        scribble(result)
+
+
+@each_market
+def test_a10_memory_of_results_is_used_again(market):
+    vec, places = market(), set()
+    vec.reset()
+    for _ in range(60):
+        result = vec.step(Z(vec))
+        large = [array for array in arrays_of(result) if array.dtype.kind in "bif"]
+        assert all(isinstance(array.base, Loan) for array in large)
+        places |= {array.ctypes.data for array in large}
+    assert len(places) < 25
+
+
+@contextlib.contextmanager
+def tracing(install, before):
+    held = []
+
+    def hold(frame, event, argument):
+        held.append((frame, dict(frame.f_locals), argument))
+        return hold
+
+    install(hold)
+    try:
+        yield held
+    finally:
+        install(before)
+
+
+def trace():
+    return tracing(sys.settrace, sys.gettrace())
+
+
+def profile():
+    return tracing(sys.setprofile, sys.getprofile())
+
+
+@contextlib.contextmanager
+def watch():
+    """A second thread that holds what the first one sees."""
+    held, done, main = collections.deque(maxlen=5000), threading.Event(), threading.get_ident()
+
+    def look():
+        while not done.is_set():
+            frame = sys._current_frames().get(main)
+            while frame is not None:
+                if "sekai" in frame.f_code.co_filename:
+                    held.append(dict(frame.f_locals))
+                frame = frame.f_back
+
+    thread, interval = threading.Thread(target=look), sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread.start()
+    try:
+        yield held
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+
+
+@each_market
+@pytest.mark.parametrize("how", [trace, profile, watch])
+def test_a10_whoever_holds_frames_and_arguments_changes_no_result(market, how):
+    expected = walk(market(max_episode_steps=4), 12)
+    vec = market(max_episode_steps=4)
+    with how() as held:
+        kept = walk(vec, 12)
+        assert held
+    assert_unchanged(kept)
+    for (result, _), (other, _) in zip(kept, expected, strict=True):
+        assert_same(other, result)
+    held.clear()
+    assert_unchanged(kept + walk(vec, 12))
+
+
+@pytest.mark.parametrize("install", ["settrace", "setprofile"])
+def test_a10_importing_under_a_tracer_changes_no_result(install):
+    code = f"""
+    import sys
+
+    def look(frame, event, argument):
+        frame.f_locals
+        return look
+
+    sys.{install}(look)
+    import numpy as np
+    import sekai
+    sys.{install}(None)
+
+    class Market(sekai.NativeVecEnv):
+        def _reset_envs(self, indices, options): self.t = np.zeros(self.num_envs)
+        def _observe(self): return self.t[:, None]
+        def _step(self, actions):
+            self.t += 1
+            return self.t, self.t > 9, self.t > 9, {{"t": self.t}}
+
+    for n in (2, 5000):
+        vec = Market(n, sekai.Box(-9, 9, (1,), np.float64), sekai.Discrete(2))
+        vec.reset()
+        results = [vec.step([0] * n) for _ in range(3)]
+        for values in zip(*([r.observations[0, 0], r.rewards[0], r.infos[0]["t"]] for r in results)):
+            print(*values)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n") == ["1.0 2.0 3.0"] * 6 + [""]
+
+
+@each_size
+def test_a10_what_was_returned_once_is_copied_the_next_time(num_envs):
+    vec = Twice(num_envs)
+    vec.reset()
+    first, second = (vec.step([0] * num_envs) for _ in range(2))
+    assert not overlap([first, second])
+    first.infos.columns["again"][:] = first.infos.columns["view"][:] = 9
+    assert (first.rewards == 1).all() and (second.rewards == 1).all() and (second.infos.columns["t"] == 1).all()
+
+
+@pytest.mark.parametrize("name", ["rewards", "terminated", "truncated", "column", "observation"])
+def test_a10_writing_to_what_was_returned_fails_and_changes_nothing(name):
+    class Late(Lending):
+        def make(self):
+            self.arrays = []
+
+        def lent(self, values):
+            self.arrays.append(super().lent(values))
+            return self.arrays[-1]
+
+    vec = Late()
+    vec.reset()
+    vec.arrays.clear()
+    result = vec.step(Z(vec))
+    before = copy.deepcopy(result)
+    array = vec.arrays[["rewards", "terminated", "truncated", "column", "observation"].index(name)]
+    for write in (lambda: array.fill(7), lambda: array[:1].fill(7), lambda: np.add(array, 1, out=array)):
+        with pytest.raises(ValueError, match="read-only"):
+            write()
+    assert_same(before, result)
+    assert any(np.shares_memory(array, each) for each in arrays_of(result) if not each.dtype.hasobject)  # no copy
+
+
+def test_a10_a_market_that_fills_the_same_array_in_every_step_is_told():
+    class Same(Counting):
+        def make(self):
+            self.rewards = self._new_array(np.float64)
+
+    vec = Same()
+    vec.reset()
+    first = vec.step(Z(vec))
+    with pytest.raises(ValueError, match="read-only"):
+        vec.step(Z(vec))
+    assert (first.rewards == 1).all()
+
+
+@pytest.mark.parametrize(
+    "see",
+    [
+        lambda array: array[5:9],
+        lambda array: array[::-1].reshape(2, -1),
+        memoryview,
+        lambda array: memoryview(array)[1:],
+        lambda array: np.frombuffer(array, np.uint8),
+        np.from_dlpack,
+    ],
+)
+def test_a10_a_view_of_a_result_keeps_its_memory_until_it_is_gone(see):
+    vec = Lending()
+    vec.reset()
+    rewards = vec.step(Z(vec)).rewards
+    place, seen = rewards.ctypes.data, see(rewards)
+    del rewards
+    assert place not in {vec.step(Z(vec)).rewards.ctypes.data for _ in range(10)}
+    assert (np.asarray(seen).reshape(-1).view(np.float64) == 1).all()
+    del seen
+    assert place in {vec.step(Z(vec)).rewards.ctypes.data for _ in range(10)}
+
+
+def test_a10_more_results_than_memories_are_kept():
+    vec = Lending()
+    kept = walk(vec, 100, lambda step: step < 50)
+    assert_unchanged(kept)
+    kept.clear()
+    assert_unchanged(walk(vec, 50))
+
+
+@each_market
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+def test_a10_copies_of_an_env_and_of_results_share_nothing(market, duplicate):
+    vec = market()
+    kept = walk(vec, 4)
+    other = duplicate(vec)
+    copies = [duplicate(result) for result, _ in kept]
+    pairs = [[each.step(Z(each)) for each in (vec, other)] for _ in range(6)]
+    assert not overlap([*(result for pair in pairs for result in pair), *(result for result, _ in kept), *copies])
+    for left, right in pairs:
+        assert_same(left, right)
+    assert_unchanged(kept)
+    for made, (_, before) in zip(copies, kept, strict=True):
+        assert_same(before, made)
+
+
+def test_a10_other_threads_may_let_go_of_results():
+    vec, handed, wrong = Lending(), collections.deque(), []
+    stop = threading.Event()
+
+    def read():
+        mine = []
+        while not stop.is_set() or handed:
+            with contextlib.suppress(IndexError):
+                mine.append(handed.popleft())
+            wrong.extend(t for t, each in mine if (each.rewards != t).any() or (each.infos.columns["t"] != t).any())
+            del mine[:-3]
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    vec.reset()
+    for t in range(1, 150):
+        handed.append((t, vec.step(Z(vec))))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@each_market
+def test_a10_results_outlive_their_env(market):
+    vec = market()
+    kept = walk(vec, 6)
+    vec.close()
+    assert_unchanged(kept)
+    del vec
+    gc.collect()
+    assert_unchanged(kept + walk(market(), 6))
+
+
+def test_a10_final_observations_of_ever_other_numbers_of_sub_envs_keep_no_memory():
+    class Ending(Counting):
+        def _step(self, actions):
+            self.advance()
+            self.terminated[:] = np.arange(MANY) < MANY - 40 * self.t
+            return self.rewards, self.terminated, self.truncated, {}
+
+    vec = Ending()
+    assert_unchanged(walk(vec, 30, lambda step: step > 26))
+    kept = vec._native.buffers._kept, vec._native.rows_buffers._kept
+    assert sum(map(len, kept)) < 8
+
+
+@each_size
+def test_a10_objects_and_strings_are_copied_in_every_step(num_envs):
+    class Things(Lending):
+        def make(self):
+            self.infos["list"] = np.full(num_envs, None)
+            self.infos["list"][0] = [{"t": 0}]
+
+        def advance(self):
+            super().advance()
+            self.infos["list"][0][0]["t"] = self.t
+
+        def _reset_infos(self, indices):
+            return {"list": self.infos["list"][indices]}
+
+    vec = Things(num_envs)
+    kept = walk(vec, 4)
+    assert_unchanged(kept)
+    for t, (result, _) in enumerate(kept, 1):
+        assert result.infos.columns["list"][0] == [{"t": t}] and (result.infos.columns["name"] == str(t)).all()
+        assert result.infos[0].get("reset_info", {"list": [{"t": t}]}) == {"list": [{"t": t}]}
+    kept[-1][0].infos.columns["list"][0][0]["t"] = kept[-1][0].infos.columns["name"][0] = 99
+    assert vec.infos["list"][0] == [{"t": 4}] and vec.infos["name"][0] == "4"

@@ -18,7 +18,7 @@ from sekai.kernels import jit, streams
 from sekai.kernels.streams import Streams, key_of_seed, make_streams
 from sekai.registry import EnvRegistry
 from sekai.seeding import make_seed_sequence
-from sekai.vector.shell import SingleEnv
+from sekai.vector.native.single import SingleEnv
 
 
 @jit
@@ -62,6 +62,23 @@ class Still(NCount):
 
     def __init__(self, num_envs, **kwargs):
         super().__init__([3] * num_envs, **kwargs)
+
+
+class LentDice(Dice):
+    """Throws into memory that the kit has lent."""
+
+    def _step(self, actions):
+        shown = self._new_array(np.int64)
+        throw(self.streams, self.sides, shown)
+        self.shown[:] = shown
+        rewards = self._new_array(np.float64)
+        rewards[:] = shown
+        return rewards, shown == self.sides, np.zeros(self.num_envs, bool), {"shown": shown}
+
+    def _observe(self):
+        observations = self._new_array(np.int64, 1)
+        observations[:, 0] = self.shown
+        return observations
 
 
 def state(vec):
@@ -270,6 +287,18 @@ def test_a_copy_goes_on_alike():
     copy = pickle.loads(pickle.dumps(vec))
     for _ in range(10):
         assert_same(vec.step([0] * 3), copy.step([0] * 3))
+
+
+def test_a10_kernels_may_draw_into_lent_memory():
+    lent, plain = LentDice(5000), Dice(5000)
+    lent.reset(seed=4), plain.reset(seed=4)
+    kept = []
+    for _ in range(20):
+        kept.append((lent.step([0] * 5000), plain.step([0] * 5000)))
+        assert_same(*kept[-1])
+    for got, expected in kept:
+        assert_same(expected, got)
+    assert state(lent) == state(plain)
 
 
 # -- alone and among others ----------------------------------------------------------------------------------

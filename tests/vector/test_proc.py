@@ -70,7 +70,7 @@ def gate(tmp_path):
 @pytest.fixture
 def patient(monkeypatch):
     """However long it takes until the exit status of a worker that has died is known: it is told."""
-    monkeypatch.setattr("sekai.vector.crew._PATIENCE", HANG)
+    monkeypatch.setattr("sekai.vector.processes.pool._PATIENCE", HANG)
 
 
 def state(pid):
@@ -90,7 +90,7 @@ def gone(*pids):
 
 def ends_with_close(vec):
     """Whether no worker is left when ``close()`` comes back, which does not wait for what takes for ever."""
-    pids = [member.process.pid for member in vec._crew.members]
+    pids = [worker.process.pid for worker in vec._pool.workers]
     start = time.monotonic()
     vec.close()
     took = time.monotonic() - start
@@ -209,12 +209,12 @@ def test_sub_envs_are_split_evenly(build, num_workers, sizes):
 
 
 def test_the_default_start_method_and_daemon(build):
-    assert all(member.process.daemon for member in build([Misbehaves])._crew.members)
+    assert all(worker.process.daemon for worker in build([Misbehaves])._pool.workers)
     vec = build([Parent], daemon=False)
     assert vec.call("child") == [7]  # which a daemonic worker may not have
     with pytest.raises(VecEnvWorkerError, match="daemonic processes are not allowed to have children"):
         build([Parent]).call("child")
-    assert type(vec._crew.members[0].process).__name__ == "ForkServerProcess"
+    assert type(vec._pool.workers[0].process).__name__ == "ForkServerProcess"
 
 
 def test_set_attr_changes_all_or_none(build):
@@ -313,7 +313,7 @@ def test_without_descriptors_as_on_windows(build, monkeypatch, patient):
             return build(env_fns, context="fork", **kwargs)
 
     # A forked worker has the same module, so that both ends of the line agree.
-    monkeypatch.setattr("sekai.vector.line.DESCRIPTORS", False)
+    monkeypatch.setattr("sekai.vector.processes.pipe.DESCRIPTORS", False)
     sync = SyncVecEnv([partial(Draws, 3)] * 3)
     with fork([partial(Draws, 3)] * 3, num_workers=2, shared_memory=False) as vec:
         assert_same(sync.reset(seed=1), vec.reset(seed=1))
@@ -490,7 +490,7 @@ def test_errors_in_close_come_once_everything_has_stopped(build, tmp_path):
 
     env_fns = [partial(kind, path, rank) for rank, kind in enumerate([Filed, Stuck, Stuck, Filed])]
     vec = build(env_fns, close_timeout=HANG)
-    pids = vec.get_attr("name") and [member.process.pid for member in vec._crew.members]
+    pids = vec.get_attr("name") and [worker.process.pid for worker in vec._pool.workers]
     with pytest.raises(VecEnvWorkerError, match="sub-env 1: OSError: stuck 1.*sub-env 2"):
         vec.close()
     assert sorted(path.read_text().split()) == ["0", "1", "2", "3"]
@@ -564,7 +564,7 @@ def test_a_slow_step_that_comes_through_late_is_discarded(build, tmp_path):
         with pytest.raises(VecEnvWorkerError, match="TimeoutError"):
             vec.step([NOTHING, SLEEP])
         gate.open()
-        assert vec._crew.members[1].line.connection.poll(HANG)  # it has come
+        assert vec._pool.workers[1].pipe.connection.poll(HANG)  # it has come
         return vec.step([NOTHING, NOTHING])
 
     assert in_time(attempt).observations.ravel().tolist() == [2.0, 2.0]
@@ -573,10 +573,10 @@ def test_a_slow_step_that_comes_through_late_is_discarded(build, tmp_path):
 def test_a_large_message_to_a_stopped_worker_does_not_outlast_the_timeout(build):
     vec = build([Misbehaves] * 2, step_timeout=0.2, close_timeout=0.1)
     once_in_time(vec.reset)
-    with stopped(vec._crew.members[0].process.pid):
+    with stopped(vec._pool.workers[0].process.pid):
         with pytest.raises(VecEnvWorkerError, match="sub-env 0: TimeoutError"):
             vec.reset(options=[{"large": np.zeros(10**6)}, None])
-        assert vec._crew.members[0].line.unsent
+        assert vec._pool.workers[0].pipe.unsent
     assert once_in_time(vec.reset).observations.tolist() == [[0.0], [0.0]]  # what was left unsent goes its way
 
 
@@ -596,7 +596,7 @@ def test_large_messages_both_ways(build):
 def test_a_stopped_worker(build):
     vec = build([Misbehaves] * 2, step_timeout=0.1, close_timeout=0.1)
     once_in_time(vec.reset)
-    with stopped(vec._crew.members[0].process.pid):
+    with stopped(vec._pool.workers[0].process.pid):
         with pytest.raises(VecEnvWorkerError, match="sub-env 0: TimeoutError"):
             vec.step([NOTHING, NOTHING])
         assert ends_with_close(vec)
@@ -610,9 +610,9 @@ def test_9_9_close_of_workers_that_hang_and_ignore_sigterm(build, monkeypatch):
         wait = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda seconds: waits.append(seconds) or wait(seconds))
 
-    record(vec._crew._ears, "wait")
-    for member in vec._crew.members:
-        record(member.process, "join")
+    record(vec._pool._listener, "wait")
+    for worker in vec._pool.workers:
+        record(worker.process, "join")
     assert ends_with_close(vec)
     *before, _, _ = waits  # the last two are for those that were killed
     assert max(before) < 1.0  # by default they would be given five
@@ -810,6 +810,62 @@ def test_a_handler_that_raises_in_the_middle_of_calls_never_hangs(tmp_path):
     assert (ran.stdout, ran.stderr) == ("40\n", "")
 
 
+@pytest.mark.slow
+def test_a_handler_that_raises_at_any_line_of_a_step_never_hangs(tmp_path):
+    """A tracer stands in for the signal: it raises where it is told to, once, at each line in turn.
+
+    In the module of ``ProcVecEnv`` it does not: a tracer, unlike a signal, comes between a lock and its release.
+    """
+    ran = run_script(
+        tmp_path,
+        """
+        import inspect
+
+        class Alarm(Exception):
+            pass
+
+        def ring_at(line):
+            left = line
+
+            def trace(frame, event, argument):
+                nonlocal left
+                path = frame.f_code.co_filename
+                if event == "line" and path.startswith(folder) and path != inspect.getfile(ProcVecEnv):
+                    left -= 1
+                    if left < 0:
+                        raise Alarm
+                return trace
+
+            return trace
+
+        if __name__ == "__main__":
+            folder = os.path.dirname(sys.modules["sekai.vector"].__file__)
+            vec, line, rang, died = None, 0, True, 0
+            while rang:
+                vec = vec or ProcVecEnv([Misbehaves] * 2)
+                vec.reset()
+                rang = False
+                sys.settrace(ring_at(line))
+                try:
+                    vec.step([6, 0])
+                except (Alarm, VecEnvWorkerError):
+                    rang = True
+                finally:
+                    sys.settrace(None)
+                line += 1
+                try:
+                    assert vec.reset().observations.tolist() == [[0.0], [0.0]]
+                except VecEnvWorkerError as error:  # it came in the middle of a message
+                    assert error.exc_type == "WorkerDied", error
+                    vec.close()
+                    vec, died = None, died + 1
+            vec.close()
+            print(line > 60, 0 < died < line)
+        """,
+    )
+    assert (ran.stdout, ran.stderr) == ("True True\n", "")
+
+
 def test_close_while_an_awaited_call_goes_on(build, gate):
     vec = build([Misbehaves] * 2, close_timeout=HANG)
     vec.set_attr("gate", gate)
@@ -943,8 +999,8 @@ def test_a_script_without_a_main_guard_fails_fast_with_one_readable_error(tmp_pa
     ran = run_script(
         tmp_path,
         f"""
-        import sekai.vector.crew
-        sekai.vector.crew._PATIENCE = {HANG}  # it is told by the workers' exit status
+        import sekai.vector.processes.pool
+        sekai.vector.processes.pool._PATIENCE = {HANG}  # it is told by the workers' exit status
         vec = ProcVecEnv([Misbehaves] * 4)
         """,
     )

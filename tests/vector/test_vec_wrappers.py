@@ -561,6 +561,72 @@ def test_large_results_are_snapshots(keep):
         result.observations[:], result.rewards[:] = 99, 99
 
 
+class Returns(VecObservationWrapper):
+    """Returns what ``how(self, obs)`` does."""
+
+    def __init__(self, venv, how):
+        super().__init__(venv)
+        self.how, self.stored = how, np.zeros((venv.num_envs, 1))
+
+    def observation(self, obs):
+        return self.how(self, obs)
+
+    def final_observation(self, obs):
+        return obs
+
+    def store(self, obs):
+        self.stored[:] = obs
+        return self.stored
+
+    def lend(self, obs):
+        lent = self._buffers.take(obs.shape, obs.dtype)
+        lent[:] = obs
+        return lent
+
+
+RETURNS = {
+    "what it was given": lambda self, obs: obs,
+    "a view of that": lambda self, obs: obs[:],
+    "a new array": lambda self, obs: obs + 0,
+    "a stored array": Returns.store,
+    "a view of one": lambda self, obs: self.store(obs)[:],
+    "a read-only view of one": lambda self, obs: np.broadcast_to(self.store(obs), obs.shape),
+    "lent memory": Returns.lend,
+}
+
+
+@pytest.mark.parametrize("how", RETURNS.values(), ids=RETURNS)
+@pytest.mark.parametrize("num_envs", [3, 5000])
+@pytest.mark.parametrize("autoreset", [True, False])
+def test_a10_observations_are_snapshots_whatever_a_wrapper_returns(keep, how, num_envs, autoreset):
+    lengths = 2 + np.arange(num_envs) % 4
+    vec = keep(Returns(Returns(NCount(lengths, autoreset=autoreset), how), how))
+    plain = keep(NCount(lengths, autoreset=autoreset))
+    kept = [(vec.reset().observations, plain.reset().observations)]
+    kept += [(vec.step(Z(vec)).observations, plain.step(Z(plain)).observations) for _ in range(8)]
+    for got, expected in kept:
+        np.testing.assert_array_equal(got, expected)
+    for got, _ in kept:
+        got[:] = 99
+        np.testing.assert_array_equal(vec.step(Z(vec)).observations, plain.step(Z(plain)).observations)
+
+
+@pytest.mark.parametrize("how", RETURNS.values(), ids=RETURNS)
+def test_a10_memory_of_wrapped_observations_is_used_again(keep, how):
+    vec = keep(Returns(NCount([9] * 5000), how))
+    vec.reset()
+    assert len({vec.step(Z(vec)).observations.ctypes.data for _ in range(30)}) <= 5
+
+
+def test_a10_a_wrapper_cannot_write_to_what_it_has_returned(keep):
+    lent = []
+    vec = keep(Returns(NCount([9] * 5000), lambda self, obs: lent.append(self.lend(obs)) or lent[-1]))
+    observations = vec.reset().observations
+    with pytest.raises(ValueError, match="read-only"):
+        lent[0][:] = 9
+    assert not observations.any() and np.shares_memory(observations, lent[0])
+
+
 # -- over a native env ---------------------------------------------------------------------------------------
 
 

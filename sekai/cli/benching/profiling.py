@@ -174,9 +174,9 @@ def _clocks_around(vec: VecEnv[Any, Any]) -> Iterator[Callable[[], dict[str, flo
     """Put clocks around the parts of a step; yields what reads the seconds of each so far."""
     from sekai.batching.info_list import InfoList
     from sekai.batching.infos import snapshot_columns, snapshot_info
-    from sekai.vector import NativeVecEnv, ProcVecEnv, VecWrapper
-    from sekai.vector.in_process import RowVecEnv
-    from sekai.vector.row import list_infos
+    from sekai.vector import KernelVecEnv, NativeVecEnv, ProcVecEnv, VecWrapper
+    from sekai.vector.sub_envs.in_process import InProcessVecEnv
+    from sekai.vector.sub_envs.sub_env import list_infos
 
     watch = Stopwatch()
     base, layers = vec, []
@@ -198,15 +198,17 @@ def _clocks_around(vec: VecEnv[Any, Any]) -> Iterator[Callable[[], dict[str, flo
         if isinstance(base, NativeVecEnv):
             for hook, part in _HOOKS.items():
                 put(base, hook, part)
+            if isinstance(base, KernelVecEnv):
+                put(base, "_compiled", "kernel")
             put_everywhere(snapshot_columns, _INFOS)
             put(InfoList, "of_columns", _INFOS, staticmethod)
-        elif isinstance(base, RowVecEnv):
+        elif isinstance(base, InProcessVecEnv):
             put_everywhere(snapshot_info, _INFOS)
             put_everywhere(list_infos, _INFOS)
         put(base, "step", _BOOKKEEPING)
         for layer in reversed(layers):
             put(layer, "step", type(layer).__name__)
-        yield _SubEnvTime(base, watch) if isinstance(base, (RowVecEnv, ProcVecEnv)) else watch.read
+        yield _SubEnvTime(base, watch) if isinstance(base, (InProcessVecEnv, ProcVecEnv)) else watch.read
 
 
 class _SubEnvTime:

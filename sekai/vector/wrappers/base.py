@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
+from sekai.batching.buffers import Buffers
 from sekai.batching.episodes import HeldRows
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION
@@ -158,6 +159,11 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
     _repeated: NDArray[np.bool_] | None = None
     _held: HeldRows | None = None
 
+    def __init__(self, venv: VecEnv[ObsType, ActType]) -> None:
+        """Wrap ``venv``; TypeError if it is no VecEnv."""
+        super().__init__(venv)
+        self._buffers = Buffers()
+
     @abstractmethod
     def observation(self, obs: Any) -> Any:
         """Transform a batch of observations, arrays of shape (N, *obs_shape)."""
@@ -175,7 +181,7 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
     def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
         self._repeated = frozen
         try:
-            observations = layout.own_batch(self.observation(result.observations))
+            observations = layout.own_batch(self.observation(result.observations), self._buffers)
         finally:
             self._repeated = None
         if frozen is not None:
@@ -188,7 +194,7 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
         if self._held is not None:
             self._held.release()
-        return VecResetResult(layout.own_batch(self.observation(result.observations)), result.infos)
+        return VecResetResult(layout.own_batch(self.observation(result.observations), self._buffers), result.infos)
 
     def _transform_finals(self, infos: list[InfoDict]) -> None:
         if isinstance(infos, InfoList):

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
-from sekai.batching.buffers import Buffers
 from sekai.normalization import DiscountedReturn, ObservationNormalizer
 from sekai.results import VecResetResult, VecStepResult
 from sekai.stats import RunningMeanStd, StatsKind
@@ -50,7 +49,6 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
         self._normalizer = ObservationNormalizer(
             venv.observation_space, kind=stats, halflife=halflife, epsilon=epsilon, clip=clip
         )
-        self._buffers = Buffers()
         self.observation_space = self._normalizer.space
         self.update_running_mean = True
 

@@ -1,0 +1,7 @@
+"""Native environments made from functions of one row."""
+
+from sekai.vector.kernel.definition import column
+from sekai.vector.kernel.env import KernelVecEnv
+from sekai.vector.kernel.parameters import Randomized
+
+__all__ = ["KernelVecEnv", "Randomized", "column"]

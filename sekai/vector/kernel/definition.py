@@ -1,0 +1,245 @@
+"""What the author of a market made of row functions has written, read once per class."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from sekai.vector.kernel.parameters import (
+    Parameter,
+    SharedParams,
+    Tree,
+    Values,
+    paths_read,
+    read_parameters,
+    read_tree,
+)
+
+#: What each row function may ask for, by name.
+ARGUMENTS = {
+    "reset_row": ("params", "derived", "state", "random", "i", "options"),
+    "step_row": ("params", "derived", "state", "random", "i", "elapsed", "action"),
+    "observe_row": ("params", "derived", "state", "i", "elapsed", "observation"),
+    "derive_row": ("params",),
+}
+
+
+class ColumnOf(NamedTuple):
+    """The annotation of a state field that is an array in each row; see ``column``."""
+
+    dtype: Any
+    shape: tuple[Any, ...]
+
+
+def column(dtype: Any, *shape: int | str) -> Any:
+    """Annotate a state field that has an array in each row.
+
+    Args:
+        dtype: Of its items.
+        shape: Of one row: numbers, and names of parameters that are integers (of a part's, where no other parameter
+            has the name, or with the part: "book.levels").
+
+    Examples:
+        >>> class State(NamedTuple):
+        ...     depth: column(np.int32, "levels", 2)
+    """
+    return ColumnOf(np.dtype(dtype), shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """A market as its class writes it.
+
+    Attributes:
+        name: Of the class.
+        module: Of the class.
+        params: The ``Params`` class.
+        parameters: Its fields.
+        state: The ``State`` class.
+        columns: The dtype and shape of its fields, by path.
+        options: The ``Options`` class, None for none.
+        functions: The row functions and the names of their arguments, by "reset_row" and so on.
+        plain: Functions in plain Python: ``prepare``, ``check``, ``check_options``, where there are any.
+        spaces: "observation_space" and "action_space": a space, or a function of the parameters.
+        infos: Keys of the infos of a step.
+        reset_infos: Those of a reset.
+    """
+
+    name: str
+    module: str
+    params: Tree
+    parameters: tuple[Parameter, ...]
+    state: Tree
+    columns: dict[str, ColumnOf]
+    options: Any
+    functions: dict[str, tuple[Any, tuple[str, ...]]]
+    plain: dict[str, Callable[..., Any]]
+    spaces: dict[str, Any]
+    infos: tuple[str, ...]
+    reset_infos: tuple[str, ...]
+
+
+class NoParams(NamedTuple):
+    """The parameters of a market that has none."""
+
+
+def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition:
+    """Read a market's class.
+
+    Args:
+        market: The class.
+        reserved: Whether a name is one of the base class.
+
+    Raises:
+        TypeError: Something is missing, is not what it has to be, or has a name that is taken; the message names it.
+    """
+    name = market.__name__
+    params = read_tree(_static(market, "Params", NoParams), f"{name}.Params")
+    parameters = read_parameters(params, f"{name}.Params")
+    if _static(market, "State", None) is None:
+        raise TypeError(f"{name}.State: expected a named tuple class with a field for each column, got none")
+    state = read_tree(_static(market, "State", None), f"{name}.State")
+    columns = {path: _column(annotation, f"{name}.State.{path}") for path, annotation in state.leaves().items()}
+    options = _static(market, "Options", None)
+    if options is not None:
+        for field in read_parameters(read_tree(options, f"{name}.Options"), f"{name}.Options"):
+            if field.number is None or field.constants or field.name not in options._field_defaults:
+                raise TypeError(f"{name}.Options.{field.name}: expected a number with a default value")
+    for each in (*params.fields, *state.fields):
+        if reserved(each) or each in ("autoreset", "max_episode_steps", "autoreset_options"):
+            raise TypeError(f"{name}: expected no field named {each!r}, which every KernelVecEnv has")
+    for each in state.fields:
+        if each in params.fields:
+            raise TypeError(f"{name}: expected other names in State than in Params, got {each!r} in both")
+    functions = {}
+    for each in ARGUMENTS:
+        function = _static(market, each, None)
+        if function is not None:
+            functions[each] = _row_function(function, each, name, options)
+        elif each != "derive_row":
+            raise TypeError(f"{name}.{each}: expected a function of one row, compiled by sekai.kernels.jit, got none")
+    plain = {}
+    for each in ("prepare", "check", "check_options"):
+        function = _static(market, each, None)
+        if function is not None:
+            plain[each] = function
+    for each, (_, arguments) in functions.items():
+        if "derived" in arguments and "derive_row" not in functions and "prepare" not in plain:
+            raise TypeError(f"{name}.{each}: expected a derive_row or a prepare, since it asks for derived")
+    told = {each: _static(market, each, ()) for each in ("infos", "reset_infos")}
+    for each, keys in told.items():
+        if isinstance(keys, str):  # what a forgotten comma makes
+            raise TypeError(f"{name}.{each}: expected a sequence of names, got {keys!r}")
+        told[each] = tuple(keys)
+    numbers = [each.name for each in parameters if each.number is not None]
+    for kind, keys in told.items():
+        for key in keys:
+            if key not in columns and key not in numbers:
+                raise TypeError(f"{name}.{kind}: expected fields of State and numbers of Params, got {key!r}")
+    spaces = {}
+    for each in ("observation_space", "action_space"):
+        spaces[each] = _static(market, each, None)
+        if not isinstance(spaces[each], Space) and not callable(spaces[each]):
+            got = repr(spaces[each])
+            raise TypeError(f"{name}.{each}: expected a sekai Space or a function of the parameters, got {got}")
+    return Definition(
+        name=name,
+        module=market.__module__,
+        params=params,
+        parameters=parameters,
+        state=state,
+        columns=columns,
+        options=options,
+        functions=functions,
+        plain=plain,
+        spaces=spaces,
+        **told,
+    )
+
+
+def _static(market: type, name: str, default: Any) -> Any:
+    """An attribute as it stands in the class, no method of it, nor one of the base class."""
+    for kind in market.__mro__:
+        if kind.__name__ == "KernelVecEnv" and kind.__module__.startswith("sekai.vector."):
+            return default
+        if name in vars(kind):
+            value = vars(kind)[name]
+            return value.__func__ if isinstance(value, staticmethod) else value
+    return default
+
+
+def _column(annotation: Any, where: str) -> ColumnOf:
+    shape = ()
+    if isinstance(annotation, ColumnOf):
+        annotation, shape = annotation
+    try:
+        dtype = np.dtype(annotation)
+    except TypeError:
+        dtype = np.dtype(object)
+    if not _is_compiled(dtype):
+        expected = "expected a dtype as annotation, e.g. np.float64, or column(dtype, *shape)"
+        raise TypeError(f"{where}: {expected}, got {annotation}")
+    return ColumnOf(dtype, shape)
+
+
+def _is_compiled(dtype: np.dtype[Any]) -> bool:
+    """Whether Numba has numbers of this dtype."""
+    return dtype.kind in "biuf" and dtype.itemsize <= 8 and dtype != np.float16
+
+
+def _row_function(function: Any, what: str, market: str, options: Any) -> tuple[Any, tuple[str, ...]]:
+    where = f"{market}.{what}"
+    if not getattr(function, "is_kernel", False):
+        raise TypeError(f"{where}: expected a function compiled by sekai.kernels.jit, got {function!r}")
+    names = tuple(inspect.signature(getattr(function, "py_func", function)).parameters)
+    for name in names:
+        if name not in ARGUMENTS[what]:
+            raise TypeError(f"{where}: expected arguments among {', '.join(ARGUMENTS[what])}, got {name!r}")
+        if name == "options" and options is None:
+            raise TypeError(f"{where}: expected the market to have Options, since it asks for options")
+    return function, names
+
+
+def make_space(definition: Definition, which: str, values: Values) -> tuple[Space[Any], set[str]]:
+    """A space of a market, and the names of the parameters it depends on."""
+    space = definition.spaces[which]
+    if isinstance(space, Space):
+        return space, set()
+    params = SharedParams(values, f"{definition.name}.{which}")
+    made = space(params)
+    if not isinstance(made, Space):
+        raise TypeError(f"{definition.name}.{which}: expected it to return a sekai Space, got {made!r}")
+    return made, paths_read(params)
+
+
+def leaves(space: Space[Any], where: str) -> tuple[list[Any], tuple[str, ...] | bool]:
+    """The parts of a space that are one array each, and their names; True for a tuple, False for one array.
+
+    Raises:
+        TypeError: The space has parts that are no array of a fixed shape, or containers in containers.
+    """
+    names: tuple[str, ...] | bool = False
+    parts: list[Any] = [space]
+    if isinstance(space, Dict):
+        parts, names = list(space.spaces.values()), tuple(space.spaces)
+    elif isinstance(space, Tuple):
+        parts, names = list(space.spaces), True
+    if not parts:
+        raise TypeError(f"{where}: expected at least one array, got {space!r}")
+    for part in parts:
+        if not isinstance(part, (Box, Discrete, MultiDiscrete, MultiBinary)) or not _is_compiled(np.dtype(part.dtype)):
+            raise TypeError(f"{where}: expected arrays of fixed shapes, or a Dict or Tuple of them, got {part!r}")
+    if isinstance(names, tuple) and not all(map(_is_field, names)):
+        raise TypeError(f"{where}: expected keys that are names, got {list(names)}")
+    return parts, names
+
+
+def _is_field(name: str) -> bool:
+    """Whether a named tuple may have a field of this name."""
+    return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")

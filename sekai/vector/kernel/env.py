@@ -1,0 +1,885 @@
+"""KernelVecEnv: a native environment made from functions of one row."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching import inputs, layout
+from sekai.batching.buffers import Buffers
+from sekai.batching.episodes import EndedBatch
+from sekai.batching.info_list import InfoList
+from sekai.batching.infos import column_item
+from sekai.batching.slab import Column, Slab, as_word
+from sekai.checks import as_real, check_integer
+from sekai.errors import InvalidAction
+from sekai.results import StepResult, VecResetResult, VecStepResult
+from sekai.types import ActType, InfoArrays, ObsType, SeedType
+from sekai.vector.attributes import shared
+from sekai.vector.kernel.definition import ARGUMENTS, Definition, leaves, make_space, read_definition
+from sekai.vector.kernel.market import make_market
+from sekai.vector.kernel.parameters import Randomized, SharedParams, Tree, Values, flat_record
+from sekai.vector.native.env import NativeVecEnv
+
+#: What a subclass overrides to be run by the path of ``NativeVecEnv``.
+_HOOKS = ("_step", "_observe", "_observe_rows", "_reset_envs", "_reset_infos")
+
+#: Of so few sub-envs, results are copied out of the env's own memory; those of more are written where they are lent.
+_FEW = 2048
+
+#: Items before and behind an observation, or an action, that are looked at to see whether it is written too wide.
+_BESIDE = 256
+
+#: What a market's class writes where it wants to.
+_WRITTEN = ("Options", *ARGUMENTS, "prepare", "check", "check_options")
+
+_BYTES = np.dtype(np.uint8)
+_NONE = np.empty(0, dtype=np.intp)
+_NONE.flags.writeable = False
+
+
+_MarketT = TypeVar("_MarketT", bound="KernelVecEnv[Any, Any]")
+
+
+class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
+    """A native vector env made from functions of one row, with its whole step in one compiled call.
+
+    A subclass writes, as attributes of the class:
+
+    - ``Params``: a named tuple class with defaults, what the market can be told. A ``float`` may be given as one
+      number, one per sub-env, or ``Randomized`` (drawn at each reset from the sub-env's own stream); an ``int`` as one
+      or one per sub-env; a ``str``, a ``bool`` or None is fixed when the env is made, and a constant to the compiler; a
+      ``np.ndarray`` is shared by all sub-envs; an ``Any`` is whatever it is, fixed too, and for the functions in plain
+      Python below alone: row functions find None there. Parameters are attributes, and ``set_attr`` changes them:
+      a range is its middle until the next reset draws from it;
+    - ``State``: a named tuple class whose annotations are the dtypes of columns (``price: np.float64``), or
+      ``column(dtype, *shape)``. Columns are attributes too, to be read;
+    - a field of either may be a named tuple class itself, a part with row functions of its own, which markets share
+      (``params.model.sigma``, ``state.model.price[i]``);
+    - ``Options`` (optional): a named tuple class of numbers with defaults, what ``reset(options=)`` may say;
+    - ``reset_row``, which begins an episode; ``step_row``, which acts and returns reward, terminated, truncated; and
+      ``observe_row``, which writes what is seen into an array. Each is compiled by ``sekai.kernels.jit``, and is called
+      with the arguments that it names, in any order: ``params`` and ``derived`` (as numbers, whatever they were given
+      as), ``state`` (columns, to be indexed by ``i``), ``random`` (the streams), ``i``, ``elapsed`` (the steps before
+      this one in ``step_row``, those taken in ``observe_row``), ``action``, ``observation``, ``options``. An action of
+      shape () is a number, one of a ``Dict`` space a named tuple;
+    - ``derive_row`` (optional): from ``params`` to a named tuple of numbers, annotated like ``State``, at construction,
+      when a parameter is changed, and when one is drawn; and ``prepare`` (optional), in plain Python: from the
+      parameters that all sub-envs share to a named tuple of arrays and numbers. Both are ``derived`` in row functions;
+    - ``check(params)`` and ``check_options(params, options)`` (optional), in plain Python: raise ValueError with the
+      argument's name where numbers are out of their range;
+    - ``observation_space`` and ``action_space``: a space, or a function of the parameters;
+    - ``infos`` and ``reset_infos``: names of columns and parameters that a step and a reset tell.
+
+    The order of a step: actions that are not finite or not in their space are refused, before anything has changed;
+    ``step_row``, ``observe_row``, the time limit; info columns; then for each sub-env that ended, its terminal
+    observation is kept, parameters are drawn, ``reset_row`` and ``observe_row`` are called. It is the same in rollouts.
+
+    A subclass that overrides one of the hooks of ``NativeVecEnv`` is run as any other native env is, step by step.
+
+    Args:
+        num_envs: The number N of sub-envs, at least 1.
+        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        max_episode_steps: Truncate every sub-env after this many steps; None for no limit.
+        autoreset_options: The options of the resets that autoreset makes (see ``NativeVecEnv``).
+        **params: The fields of ``Params``.
+
+    Raises:
+        TypeError: The class is not written as above, or an argument is of the wrong type.
+        ValueError: An argument is out of its range, or there is not one value per sub-env.
+    """
+
+    Params: ClassVar[Any]
+    State: ClassVar[Any]
+    observation_space: Any  # of a class, it may be a function; of an env, it is a space
+    action_space: Any
+    infos: ClassVar[Sequence[str]] = ()
+    reset_infos: ClassVar[Sequence[str]] = ()
+
+    _definition: ClassVar[Definition]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if any("step_row" in vars(kind) for kind in cls.__mro__):
+            cls._definition = definition = read_definition(cls, _is_reserved)
+            are_shared = {each.name for each in definition.parameters if each.is_array or each.is_object}
+            made = {name: ParameterAttribute(name, name in are_shared) for name in definition.params.fields}
+            for name, attribute in (made | {name: ColumnAttribute(name) for name in definition.state.fields}).items():
+                written = inspect.getattr_static(cls, name, None)
+                if not (written is None or isinstance(written, (ParameterAttribute, ColumnAttribute))):
+                    expected = "expected no attribute of the name of a field of Params or State"
+                    raise TypeError(f"{cls.__name__}.{name}: {expected}, got {written!r}")
+                setattr(cls, name, attribute)
+            cls.__signature__ = _signature(definition)  # type: ignore[attr-defined]
+
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        autoreset: bool = True,
+        max_episode_steps: int | None = None,
+        autoreset_options: inputs.AutoresetOptions = None,
+        **params: Any,
+    ) -> None:
+        definition = getattr(type(self), "_definition", None)
+        if definition is None:
+            raise TypeError(f"{type(self).__name__}.step_row: expected a function of one row, got none")
+        values = _check(definition, _bind(definition, params))
+        spaces, read = {}, set()
+        for which in definition.spaces:
+            spaces[which], names = make_space(definition, which, values)
+            read |= names
+        super().__init__(
+            num_envs,
+            spaces["observation_space"],
+            spaces["action_space"],
+            autoreset=autoreset,
+            max_episode_steps=max_episode_steps,
+            autoreset_options=autoreset_options,
+        )
+        self._is_fused = not any(name in vars(kind) for kind in _before_base(type(self)) for name in _HOOKS)
+        self._fixed = read | {each.name for each in definition.parameters if each.is_object}
+        self._memory: Any = None
+        self._lent = Buffers(least=0)
+        self._is_observed = False  # by ``observe_row``, once
+        self._options_of_reset: dict[str, NDArray[Any]] | None = None  # of the one that goes on, checked
+        self._install(values, values.given)
+        given = self._native.autoreset_options
+        if isinstance(given, dict):
+            for name, value in self._option_columns([given], "autoreset_options").items():
+                self._columns[f"slot_o_{name}"][0] = value[0]
+
+    # -- parameters and memory -----------------------------------------------------------------------------
+
+    def _install(self, values: Values, changed: Collection[str]) -> None:
+        """Take over parameters: compiled functions for them, and memory that holds them and what follows.
+
+        Args:
+            values: The parameters.
+            changed: The paths of those that are new.
+        """
+        definition, name = self._definition, type(self).__name__
+        for column in values.columns:
+            if len(values.given[column]) != self.num_envs:
+                got = len(values.given[column])
+                raise ValueError(f"{column}: expected {self.num_envs} values (num_envs), got {got}")
+        prepared = None
+        if "prepare" in definition.plain:
+            prepared = definition.plain["prepare"](SharedParams(values, f"{name}.prepare"))
+            if not hasattr(prepared, "_fields"):
+                raise TypeError(f"{name}.prepare: expected it to return a named tuple, got {prepared!r}")
+        follows = self._class_derived() if "derive_row" in definition.functions else None
+        spaces = {"observation_space": self.observation_space, "action_space": self.action_space}
+        market, sized = make_market(definition, values, prepared, follows, spaces, self._native.clock.limit is not None)
+        self._fixed = self._fixed | sized
+        self._values, self._prepared = values, prepared
+        self._bind_memory(market, self._memory, getattr(self, "_columns", {}))
+        for path in changed:  # what has been drawn of another range stays
+            self._write_parameter(path)
+        if prepared is not None:
+            for path, value in flat_record(prepared).items():
+                if f"slot_d_{as_word(path)}" in self._columns:
+                    self._columns[f"slot_d_{as_word(path)}"][0] = value
+        self._arrays = self._shared_arrays()
+        if follows is not None:
+            rows = np.arange(self.num_envs if values.columns or values.ranges else 1)
+            self._fused.derive(self.num_envs, rows, self._addresses, *self._arrays)
+
+    def _class_derived(self) -> Any:
+        """The class of what ``derive_row`` returns, by its annotation or its return statement."""
+        function = self._definition.functions["derive_row"][0]
+        plain = getattr(function, "py_func", function)
+        kind = inspect.get_annotations(plain, eval_str=True).get("return")
+        if kind is None or not hasattr(kind, "_fields"):
+            where = f"{type(self).__name__}.derive_row"
+            raise TypeError(f"{where}: expected a named tuple class as the annotation of what it returns, got {kind!r}")
+        return kind
+
+    def _bind_memory(self, market: Any, memory: Any, before: dict[str, Any]) -> None:
+        from sekai.kernels.fused import fuse
+
+        n = self.num_envs
+        self._fused = fuse(market)
+        self._memory = market.memory.allocate(n) if memory is None or before else memory
+        self._columns = market.memory.views(self._memory, n)
+        for name, column in before.items():
+            if name in self._columns and self._columns[name].shape == column.shape:
+                self._columns[name][...] = column
+        limit = self._native.clock.limit
+        self._columns["slot_limit"][0] = 0 if limit is None else min(limit, 2**63 - 1)
+        if market.options is not None and not before:
+            for field, value in market.options.kind._field_defaults.items():
+                self._columns[f"slot_o_{field}"][0] = value
+        self._bind_clock_and_streams()
+        self._told = list(market.told)
+        self._layout = [
+            ("rewards", (n,), np.dtype(np.float64)),
+            ("terminated", (n,), np.dtype(np.bool_)),
+            ("truncated", (n,), np.dtype(np.bool_)),
+            *((f"seen{k}", (n, *part.shape), part.dtype) for k, part in enumerate(market.observations.parts)),
+        ]
+        # Rewards and flags are lent together, and so are infos: each loan costs a microsecond.
+        groups = [self._layout[:3], *([each] for each in self._layout[3:])]
+        slabs = [Slab.of(Column(name, dtype, shape[1:]) for name, shape, dtype in group) for group in groups]
+        slabs.append(market.told_slab)
+        self._lent_bytes = [slab.nbytes(n) for slab in slabs]
+        places = [
+            (k, start, (n, *each.shape), each.dtype) for k, slab in enumerate(slabs) for each, start in slab.places(n)
+        ]
+        self._lent_arrays = places[: len(self._layout)]
+        self._lent_infos = list(zip(market.told, places[len(self._layout) :], strict=True))
+        self._lent_starts = [(k, start) for k, start, *_ in self._lent_arrays] + [(len(slabs) - 1, 0)]
+        if n < _FEW:
+            self._scratch = [np.zeros(shape, dtype) for _, shape, dtype in self._layout]
+            self._scratch_told = market.told_slab.allocate(n)
+            self._told_columns = list(market.told_slab.views(self._scratch_told, n).values())
+            addresses = [array.ctypes.data for array in (*self._scratch, self._scratch_told)]
+        else:
+            addresses = [0] * (len(self._layout) + 1)
+        kept = [self._columns[name].ctypes.data for name in market.kept]
+        self._addresses = np.array([self._memory.ctypes.data, *addresses, *kept], dtype=np.int64)
+        self._uses_streams = bool(market.randomized) or any("random" in names for _, names in market.functions.values())
+        self._mode = "freeze" if not self.autoreset else "keep" if callable(self._native.autoreset_options) else "reset"
+        self._compiled = self._fused.step(self._mode)
+        self._finals = [self._columns[f"final{k}"] for k in range(len(market.observations.parts))]
+        self._resets = {key: self._columns[f"reset_{as_word(key)}"] for key in market.reset_infos}
+        self._leaves = [leaves(space, "") for space in (self.observation_space, self.action_space)]
+
+    def _bind_clock_and_streams(self) -> None:
+        self._native.clock.live_in(self._columns["slot_now"], self._columns["began"])
+        self._native.streams.live_in(self._columns["key"], self._columns["counter"])
+
+    def _shared_arrays(self) -> tuple[NDArray[Any], ...]:
+        """What all rows share, read-only: also in a copy of this env, where the flag of an array is lost."""
+        given = {f"p_{as_word(path)}": value for path, value in self._values.given.items()}
+        if self._prepared is not None:
+            given.update((f"d_{as_word(path)}", value) for path, value in flat_record(self._prepared).items())
+        arrays = [np.ascontiguousarray(given[each.name]).view() for each in self._fused.market.arrays]
+        for array in arrays:
+            array.flags.writeable = False
+        return tuple(arrays)
+
+    def _write_parameter(self, path: str) -> None:
+        """Put a parameter into the memory; a range is its middle until it is drawn."""
+        value, name = self._values.given[path], f"p_{as_word(path)}"
+        if path in self._values.ranges:
+            self._columns[name][:] = 0.5 * value.low + 0.5 * value.high
+            self._columns[f"slot_low_{name}"][0], self._columns[f"slot_high_{name}"][0] = value.low, value.high
+        elif path in self._values.columns:
+            self._columns[name][:] = value
+        elif f"slot_{name}" in self._columns:
+            self._columns[f"slot_{name}"][0] = value
+
+    @property
+    @shared
+    def params(self) -> Any:
+        """The parameters as a ``Params``, as they were given, or have been changed since."""
+        return self._values.record
+
+    @property
+    @shared
+    def compiled_step(self) -> Any:
+        """The compiled step of all sub-envs, with its ``dispatchers``, for tools that look into them."""
+        return self._compiled
+
+    @property
+    @shared
+    def row_functions(self) -> list[Any]:
+        """The functions of one row that it is made from."""
+        return [function for function, _ in self._definition.functions.values()]
+
+    def _read_parameter(self, path: str) -> Any:
+        """As it is in force; of a part, a record of them."""
+        tree = self._definition.params.fields.get(path)
+        if isinstance(tree, Tree):
+            return tree.build(self._read_parameter, f"{path}.")
+        column = self._columns.get(f"p_{as_word(path)}")
+        return self._values.given[path] if column is None else np.array(column)
+
+    def _change_parameter(self, name: str, value: Any) -> None:
+        definition, before = self._definition, self._values.given
+        tree = definition.params.fields[name]
+        if not isinstance(tree, Tree):
+            given = {name: value}
+        elif isinstance(value, tree.kind):
+            given = tree.flatten(value, f"{name}.")
+        else:
+            raise TypeError(f"{name}: expected a {tree.kind.__name__}, got {value!r}")
+        changed = {}
+        for parameter in definition.parameters:
+            path = parameter.name
+            if path in given and not (isinstance(tree, Tree) and given[path] is before[path]):
+                changed[path] = parameter.check(_one_range(path, given[path]))
+                if isinstance(before[path], np.ndarray) and parameter.is_array:
+                    axes = before[path].ndim  # row functions are compiled for them
+                    if np.ndim(changed[path]) != axes:
+                        got = np.shape(changed[path])
+                        raise ValueError(f"{path}: expected an array of {axes} axes, as before, got shape {got}")
+                constants = (str, bool, type(None))
+                is_fixed = path in self._fixed or any(isinstance(each[path], constants) for each in (before, changed))
+                if is_fixed and not (isinstance(tree, Tree) and np.array_equal(changed[path], before[path])):
+                    expected = "expected it to stay as it was when the env was made"
+                    raise AttributeError(f"{path}: {expected}, got {given[path]!r}")
+        here = dict(self.__dict__)
+        try:
+            self._install(_check(definition, {**before, **changed}), changed)
+            if self._uses_streams and self._has_reset:
+                self.streams  # noqa: B018 - those of the reset, if nothing has asked for them yet
+        except BaseException:  # what has been made of it is new memory
+            self.__dict__.update(here)
+            self._bind_clock_and_streams()
+            raise
+
+    def _read_column(self, path: str) -> Any:
+        tree = self._definition.state.fields.get(path)
+        if isinstance(tree, Tree):
+            return tree.build(self._read_column, f"{path}.")
+        return np.array(self._columns[f"s_{as_word(path)}"])
+
+    def get_attr(self, name: str) -> list[Any]:
+        """An attribute of every sub-env (see ``VecEnv.get_attr``); of a part its numbers in that sub-env."""
+        found = super().get_attr(name)
+        return found if name not in self._definition.params.fields else self._split_part(name) or found
+
+    def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method, or read an attribute, of every sub-env (see ``VecEnv.call``)."""
+        found = super().call(method, *args, **kwargs)
+        return found if method not in self._definition.params.fields else self._split_part(method) or found
+
+    def _split_part(self, name: str) -> list[Any]:
+        """A part of ``Params`` for each sub-env; none of what is no part."""
+        tree = self._definition.params.fields[name]
+        if not isinstance(tree, Tree):
+            return []
+        are_rows = {*self._values.columns, *self._values.ranges}
+        read = {path: self._read_parameter(path) for path in tree.leaves(f"{name}.")}
+        return [
+            tree.build(lambda path: read[path][row] if path in are_rows else read[path], f"{name}.")  # noqa: B023
+            for row in range(self.num_envs)
+        ]
+
+    def set_attr(self, name: str, values: list[Any] | Any) -> None:
+        """Change an attribute (see ``VecEnv.set_attr``)."""
+        tree = self._definition.params.fields.get(name)
+        if isinstance(tree, Tree) and isinstance(values, list):
+            every = inputs.spread_values(name, values, self.num_envs)
+            for each in every:
+                if not isinstance(each, tree.kind):
+                    raise TypeError(f"{name}: expected a {tree.kind.__name__} for each sub-env, got {each!r}")
+            rows = [tree.flatten(each, f"{name}.") for each in every]
+            values = tree.build(lambda path: _joined([row[path] for row in rows]), f"{name}.")
+        parameter = next((each for each in self._definition.parameters if each.name == name), None)
+        if parameter is not None and parameter.is_array and isinstance(values, list):
+            every = inputs.spread_values(name, values, self.num_envs)
+            if not all(np.array_equal(each, every[0]) for each in every):
+                raise ValueError(f"{name}: expected one array for all sub-envs, got others for some")
+            values = every[0]
+        elif parameter is not None and isinstance(values, np.ndarray) and values.ndim and not parameter.is_array:
+            values = list(values)  # one for each sub-env
+        super().set_attr(name, values)
+
+    # -- resets and the hooks ------------------------------------------------------------------------------
+
+    def reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset all environments (see ``VecEnv.reset``); options that are refused change nothing."""
+        self._require_open("reset()")
+        if options and type(self)._reset_envs is KernelVecEnv._reset_envs:  # else it may know of more
+            if isinstance(options, dict):
+                self._options_of_reset = self._option_columns([options], "reset(options=...)")
+            else:
+                every = inputs.spread_options(options, self.num_envs)
+                self._options_of_reset = self._option_columns(every, "reset(options=...)", range(self.num_envs))
+        try:
+            return super().reset(seed=seed, options=options)
+        finally:
+            self._options_of_reset = None
+
+    def _reset_envs(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> None:
+        given = self._options_of_reset
+        if given is None:
+            given = self._option_columns(options, "reset(options=...)", indices) if any(options) else self._defaults()
+        self._begin(indices, given)
+
+    def _begin(self, indices: NDArray[np.intp], given: dict[str, NDArray[Any]]) -> None:
+        if self._uses_streams:
+            self.streams  # noqa: B018 - seeded when first asked for
+        rows = np.ascontiguousarray(indices, dtype=np.intp)
+        told = [np.empty((len(rows), *column.shape[1:]), column.dtype) for column in self._resets.values()]
+        self._fused.reset(self.num_envs, rows, self._addresses, *given.values(), *told, *self._arrays)
+        self._columns["frozen"][rows] = False
+
+    def _defaults(self) -> dict[str, NDArray[Any]]:
+        market = self._fused.market
+        if market.options is None:
+            return {}
+        defaults = market.options.kind._field_defaults
+        return {each.name[2:]: np.array([defaults[each.name[2:]]], each.dtype) for each in market.option_fields}
+
+    def _option_columns(
+        self, options: Sequence[dict[str, Any] | None], where: str, indices: Any = None
+    ) -> dict[str, NDArray[Any]]:
+        """The options of some resets as columns, checked before anything is reset; one entry where all are alike."""
+        market, definition = self._fused.market, self._definition
+        columns = {name: np.repeat(default, len(options)) for name, default in self._defaults().items()}
+        for row, given in enumerate(options):
+            if not given:
+                continue
+            place = where if indices is None else f"{where}, sub-env {int(indices[row])}"
+            for key, value in given.items():
+                if key not in columns:
+                    expected = f"one of the keys {list(columns)}" if columns else "no options"
+                    raise ValueError(f"{place}: expected {expected}, got {key!r}")
+                if columns[key].dtype.kind == "f":
+                    number = as_real(value)
+                    if number is None:
+                        raise TypeError(f"{place}: {key}: expected a number, got {value!r}")
+                    if not np.isfinite(number) and np.isfinite(columns[key][row]):
+                        raise ValueError(f"{place}: {key}: expected a finite number, got {value!r}")
+                    columns[key][row] = number
+                else:
+                    number = check_integer(value, f"{place}: {key}")
+                    bounds = np.iinfo(columns[key].dtype)
+                    if not bounds.min <= number <= bounds.max:
+                        raise ValueError(f"{place}: {key}: expected an integer of {bounds.bits} bits, got {number}")
+                    columns[key][row] = number
+            if "check_options" in definition.plain and market.options is not None:
+                told = market.options.kind(**{name: column[row].item() for name, column in columns.items()})
+                try:
+                    params = SharedParams(self._values, f"{definition.name}.check_options")
+                    definition.plain["check_options"](params, told)
+                except ValueError as error:
+                    raise ValueError(f"{place}: {error}") from None
+        return columns
+
+    def _reset_infos(self, indices: NDArray[np.intp]) -> InfoArrays:
+        return {key: self._info(field, indices) for key, field in self._fused.market.reset_infos.items()}
+
+    def _info(self, field: Any, indices: NDArray[np.intp]) -> NDArray[Any]:
+        if field.kind == "number":
+            return np.repeat(self._columns[f"slot_{field.name}"], len(indices))
+        column: NDArray[Any] = self._columns[field.name]
+        return column.take(indices, axis=0)
+
+    def _observe(self) -> Any:
+        return self._observe_rows(np.arange(self.num_envs))
+
+    def _observe_rows(self, indices: NDArray[np.intp]) -> Any:
+        rows = np.ascontiguousarray(indices, dtype=np.intp)
+        parts = self._fused.market.observations.parts
+        buffers = self._native.buffers if len(rows) == self.num_envs else self._native.rows_buffers
+        if not self._is_observed and len(rows):
+            self._check_width(rows[:1])
+            self._is_observed = True
+        seen = [buffers.take((len(rows), *part.shape), part.dtype) for part in parts]
+        self._fused.observe(self.num_envs, rows, self._addresses, *seen, *self._arrays)
+        return self._as_batch(0, seen)
+
+    def _check_width(self, row: NDArray[np.intp]) -> None:
+        """Refuse an ``observe_row`` that leaves out items of what it is given, or writes on behind them.
+
+        The compiler checks neither. Here a row is written twice into memory of other contents, with room behind it.
+        """
+        where = f"{type(self).__name__}.observe_row: observation"
+        parts = self._fused.market.observations.parts
+        written: list[Any] = [False] * len(parts)
+        for content in (0x55, 0xAA):
+            rooms = [np.full((part.width + 2 * _BESIDE) * part.dtype.itemsize, content, np.uint8) for part in parts]
+            seen = [
+                room.view(part.dtype)[_BESIDE : _BESIDE + part.width].reshape(1, *part.shape)
+                for room, part in zip(rooms, parts, strict=True)
+            ]
+            try:
+                self._fused.observe(self.num_envs, row, self._addresses, *seen, *self._arrays)
+            except IndexError as error:  # in plain Python, or with bounds checks
+                raise IndexError(f"{where}: {error}") from error
+            for k, (room, part) in enumerate(zip(rooms, parts, strict=True)):
+                is_new = (room != content).reshape(-1, part.dtype.itemsize).any(axis=1)
+                if is_new[:_BESIDE].any() or is_new[_BESIDE + part.width :].any():
+                    raise IndexError(f"{where}: expected no more than its {part.width} items to be written")
+                written[k] = written[k] | is_new[_BESIDE : _BESIDE + part.width]
+        for part, items in zip(parts, written, strict=True):
+            if not items.all():
+                left = np.argwhere(~items.reshape(part.shape))[0].tolist()
+                expected = f"expected all items of shape {part.shape} to be written"
+                raise ValueError(f"{where}: {expected}, not so that at {left}")
+
+    def _step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], InfoArrays]:
+        self._columns["frozen"][:] = self._native.episodes.frozen
+        _, arrays, infos = self._run(self._fused.step("go on"), actions)
+        infos.pop("elapsed_steps", None)
+        return arrays[0], arrays[1], arrays[2], infos
+
+    # -- the step ------------------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step all environments with a batch of actions (see ``VecEnv.step``)."""
+        if not self._is_fused:
+            return super().step(actions)
+        self._require_reset()
+        actions = inputs.check_actions(self.action_space, self.num_envs, actions)
+        self._has_reset = False  # until what an end asks for is through
+        total, arrays, infos = self._run(self._compiled, actions)
+        done = self._columns["ended"][:total].copy() if total else _NONE
+        absent = ended = None
+        if self._mode == "freeze":
+            absent = self._columns["absent"].copy()
+        elif total:
+            finals = self._as_batch(0, [final[:total].copy() for final in self._finals])
+            if self._mode == "keep":
+                resets = self._reset_ended(done, arrays)
+            else:
+                resets = {key: column[:total].copy() for key, column in self._resets.items()}
+            ended = EndedBatch(self.observation_space, finals, resets)
+        else:
+            ended = self._native.none_ended
+        told = InfoList.of_columns(self.num_envs, infos, done=done, ended=ended, absent=absent)
+        self._has_reset = True
+        return VecStepResult(self._as_batch(0, arrays[3:]), arrays[0], arrays[1], arrays[2], told)
+
+    def _run(self, compiled: Any, actions: Any) -> tuple[int, list[NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Call the compiled step: how many ended, rewards, flags and observations, and infos."""
+        n = self.num_envs
+        given = self._flat_actions(actions)
+        if n < _FEW:
+            addresses = self._addresses
+        else:
+            take = self._lent.take
+            slabs = [take((size,), _BYTES) for size in self._lent_bytes]
+            loans: list[Any] = [slab.base for slab in slabs]
+            bases = [loan.address for loan in loans]
+            addresses = self._addresses.copy()
+            addresses[1 : 1 + len(self._lent_starts)] = [bases[k] + start for k, start in self._lent_starts]
+        total = compiled(n, addresses, *given, *self._arrays)
+        if total < 0:
+            self._has_reset = True
+            self._refuse(actions)
+        if n < _FEW:
+            arrays = [array.copy() for array in self._scratch]
+            infos = {key: column.copy() for key, column in zip(self._told, self._told_columns, strict=True)}
+        else:
+            arrays = [np.ndarray(shape, dtype, slabs[k], start) for k, start, shape, dtype in self._lent_arrays]
+            infos = {
+                key: np.ndarray(shape, dtype, slabs[k], start) for key, (k, start, shape, dtype) in self._lent_infos
+            }
+        return total, arrays, infos
+
+    def step_alone(self, actions: Any) -> StepResult[Any]:
+        """A step of an env of one sub-env without autoreset, with no batch made of its result.
+
+        Args:
+            actions: A batch of one action, in the dtypes of the action space, nobody else's memory.
+
+        Raises:
+            InvalidAction: The action is not finite, or not in the action space.
+        """
+        self._require_reset()
+        given = self._flat_actions(actions)
+        self._has_reset = False  # until the step is through
+        total = self._compiled(1, self._addresses, *given, *self._arrays)
+        self._has_reset = True
+        if total < 0:
+            self._refuse(actions)
+        rewards, terminated, truncated, *seen = self._scratch
+        info = {}
+        if not self._columns["absent"][0]:
+            info = {key: column_item(column, 0) for key, column in zip(self._told, self._told_columns, strict=True)}
+        observation = next(layout.iterate(self.observation_space, self._as_batch(0, seen), 1))
+        observation = layout.copy_row(self.observation_space, observation)
+        return StepResult(observation, rewards.item(0), terminated.item(0), truncated.item(0), info)
+
+    @property
+    def steps_alone(self) -> bool:
+        """Whether ``step_alone()`` may stand for ``step()``."""
+        return self._is_fused and self.num_envs == 1 and self._mode == "freeze" and type(self).step is KernelVecEnv.step
+
+    def _flat_actions(self, actions: Any) -> list[NDArray[Any]]:
+        names = self._leaves[1][1]
+        if names is False and actions.flags.carray:
+            return [actions]
+        parts = [actions] if names is False else list(actions) if names is True else [actions[name] for name in names]
+        return [part if part.flags.carray else np.array(part, order="C") for part in parts]
+
+    def _as_batch(self, which: int, arrays: list[NDArray[Any]]) -> Any:
+        spaces, names = self._leaves[which]
+        if names is False and spaces[0].shape:
+            return arrays[0]
+        shaped = [
+            array.reshape(len(array)) if space.shape == () and array.ndim == 2 else array
+            for space, array in zip(spaces, arrays, strict=True)
+        ]
+        if names is False:
+            return shaped[0]
+        return tuple(shaped) if names is True else dict(zip(names, shaped, strict=True))
+
+    def _reset_ended(self, done: NDArray[np.intp], arrays: list[NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Reset the sub-envs that ended with the options that a function of their index gives."""
+        options = inputs.autoreset_every_option(self._native.autoreset_options, done)
+        self._reset_envs(done, options)
+        rows = self._observe_rows(done)
+        names = self._leaves[0][1]
+        parts = [rows] if names is False else list(rows) if names is True else [rows[name] for name in names]
+        for array, part in zip(arrays[3:], parts, strict=True):
+            array[done] = part.reshape((len(done), *array.shape[1:]))
+        return {key: np.array(column) for key, column in self._reset_infos(done).items()}
+
+    def _refuse(self, actions: Any) -> None:
+        """Say whose action is none; nothing has changed."""
+        frozen = self._columns["frozen"]
+        for row, action in enumerate(layout.iterate(self.action_space, actions, self.num_envs)):
+            if not frozen[row] and not (self.action_space.contains(action) and _is_finite(action)):
+                raise InvalidAction(
+                    f"step(actions): expected finite numbers in {self.action_space!r}, got {action}{self.where(row)}"
+                )
+        raise AssertionError("step(actions): an action was refused that is in the space")
+
+    # -- rollouts
+
+    @property
+    @shared
+    def told(self) -> dict[str, np.dtype[Any]]:
+        """The dtypes of the infos that a compiled rollout can record, by their keys."""
+        return {key: np.dtype(each.dtype) for key, each in self._fused.market.told.items() if not each.shape}
+
+    @property
+    def can_roll(self) -> bool:
+        """Whether ``sekai.rollout`` can run it in one compiled loop with a policy of rows."""
+        one_array = self._leaves[0][1] is False and self._leaves[1][1] is False
+        return self._is_fused and self._mode == "reset" and one_array and type(self).step is KernelVecEnv.step
+
+    def roll(self, policy: Any, parameters: Any, infos: tuple[str, ...]) -> Callable[..., list[tuple[int, int]]]:
+        """A function that makes steps of a rollout, for ``sekai.rollouts``.
+
+        Args:
+            policy: Compiled, ``policy(parameters, observation, action)``.
+            parameters: What it is given.
+            infos: The keys to be recorded.
+
+        Returns:
+            ``roll(first, steps, arrays, infos)``, which returns where the entries of the episodes that ended begin, and
+            how many there are; it raises InvalidAction for an action that ``step()`` refuses, after which the env has
+            to be reset.
+        """
+        from sekai.kernels.rolling import rolling_threads
+        from sekai.kernels.threads import enter, leave
+
+        n, market = self.num_envs, self._fused.market
+        self._check_policy(policy, parameters)
+        rolling = self._fused.rollout(policy, parameters, infos, max(market.actions.parts[0].width, 1))
+        given = (*self._arrays, *rolling.take_apart(parameters))
+
+        def roll(first: int, steps: int, arrays: Sequence[Any], infos: Sequence[Any]) -> list[tuple[int, int]]:
+            self._require_reset()
+            self._has_reset = False  # whatever interrupts the compiled steps, or comes before they are taken over
+            num_threads = rolling_threads(n)
+            seen, last, actions, *flags, ended, when, finals = arrays
+            results = [*flags, seen, *infos]
+            kept = [ended.ctypes.data, finals.ctypes.data]
+            addresses = [array.ctypes.data for array in results]
+            bases = np.array([self._addresses[0], *addresses, *kept], dtype=np.int64)
+            strides = np.array([0, *(array.strides[0] for array in results), 0, 0], dtype=np.int64)
+            bases[4] += strides[4]  # a step shows what the next one sees
+            refused = np.full((num_threads, 2), -1, np.int64)
+            passed = (first, steps, seen, last.ctypes.data, actions, bases, strides, when, refused)
+            before = enter(num_threads) if num_threads > 1 else 0
+            try:
+                if before:
+                    rolling.parallel(n, num_threads, *passed, *given)
+                else:
+                    refused = refused[:1]
+                    rolling.serial(n, *passed[:-1], refused, *given)
+            except SystemError as error:  # what a thread raised
+                raise error.__cause__ or error from None
+            except Exception as error:
+                self._fused.explain(error)
+                raise
+            finally:
+                if before:
+                    leave(before)
+            self._refuse_rolled(refused[refused[:, 0] >= 0], actions)
+            self._has_reset = True
+            return [(steps * (thread * n // len(refused)), int(count)) for thread, count in enumerate(refused[:, 1])]
+
+        return roll
+
+    def _check_policy(self, policy: Any, parameters: Any) -> None:
+        """Refuse a policy of rows that leaves out items of an action, or writes on behind them, in the first row."""
+        [seen], [acted] = self._fused.market.observations.parts, self._fused.market.actions.parts
+        width, where = max(acted.width, 1), "rollout(policy): action"
+        observation = np.asarray(self._observe_rows(np.zeros(1, dtype=np.intp)), seen.dtype).reshape(-1)
+        observation.flags.writeable = False
+        written = np.zeros(width, dtype=np.bool_)
+        for content in (0x55, 0xAA):
+            room = np.full((width + 2 * _BESIDE) * acted.dtype.itemsize, content, np.uint8)
+            policy(parameters, observation, room.view(acted.dtype)[_BESIDE : _BESIDE + width])
+            is_new = (room != content).reshape(-1, acted.dtype.itemsize).any(axis=1)
+            if is_new[:_BESIDE].any() or is_new[_BESIDE + width :].any():
+                raise IndexError(f"{where}: expected no more than its {width} items to be written")
+            written |= is_new[_BESIDE : _BESIDE + width]
+        if not written.all():
+            raise ValueError(
+                f"{where}: expected all of its {width} items to be written, not so item {written.argmin()}"
+            )
+
+    def _refuse_rolled(self, refused: NDArray[np.int64], actions: NDArray[Any]) -> None:
+        """Name the earliest action that was refused, of those of the blocks in which there was one."""
+        if not len(refused):
+            return
+        step = int(refused[:, 0].min())
+        for row, action in enumerate(actions[step]):
+            if not (self.action_space.contains(action) and _is_finite(action)):
+                expected = f"expected finite numbers in {self.action_space!r}"
+                raise InvalidAction(f"rollout, step {step}: {expected}, got {action}{self.where(row)}")
+
+    # -- what follows from the memory ----------------------------------------------------------------------
+
+    @property
+    def frozen(self) -> NDArray[np.bool_]:
+        """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
+        return np.array(self._columns["frozen"]) if self._is_fused else super().frozen
+
+    def __copy__(self: _MarketT) -> _MarketT:
+        return copy.deepcopy(self)  # clock and streams live in the memory of one env
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        for name in ("_fused", "_compiled", "_columns", "_addresses", "_scratch", "_scratch_told", "_told_columns"):
+            state.pop(name, None)
+        for name in ("_finals", "_resets", "_arrays"):
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for each in self._definition.parameters:
+            value = self._values.given[each.name]
+            if isinstance(value, np.ndarray) and not each.is_object:
+                value.flags.writeable = False  # which a copy of it is not
+        memory = self._memory
+        self._memory = None
+        self._install(self._values, self._values.given)
+        self._memory[...] = memory
+
+
+def _is_finite(action: Any) -> bool:
+    if isinstance(action, dict):
+        return all(map(_is_finite, action.values()))
+    if isinstance(action, tuple):
+        return all(map(_is_finite, action))
+    return bool(np.isfinite(action).all())
+
+
+def _is_reserved(name: str) -> bool:
+    """Whether a name is one of the base class, or of what a market's class writes."""
+    annotated = (vars(kind).get("__annotations__", ()) for kind in KernelVecEnv.__mro__)
+    return hasattr(KernelVecEnv, name) or name in _WRITTEN or any(name in names for names in annotated)
+
+
+def _before_base(kind: type) -> list[type]:
+    return list(kind.__mro__[: kind.__mro__.index(KernelVecEnv)])
+
+
+def _bind(definition: Definition, given: dict[str, Any]) -> dict[str, Any]:
+    """A value for each parameter, as Python would bind them."""
+    names, defaults = definition.params.fields, definition.params.kind._field_defaults
+    for name in given:
+        if name not in names:
+            raise TypeError(f"{definition.name}() got an unexpected keyword argument {name!r}")
+    missing = [name for name in names if name not in given and name not in defaults]
+    if missing:
+        raise TypeError(f"{definition.name}() missing required keyword arguments: {', '.join(map(repr, missing))}")
+    return definition.params.flatten(definition.params.kind(**given))
+
+
+def _check(definition: Definition, given: dict[str, Any]) -> Values:
+    """Parameters, checked by their annotations and by the market."""
+    checked = {each.name: each.check(given[each.name]) for each in definition.parameters}
+    values = Values(definition.params, definition.parameters, checked)
+    if "check" in definition.plain:
+        for params, where in values.combinations():
+            try:
+                definition.plain["check"](params)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{error}{where}") from None
+    return values
+
+
+def _signature(definition: Definition) -> inspect.Signature:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    defaults = definition.params.kind._field_defaults
+    params = [
+        inspect.Parameter(name, keyword, default=defaults.get(name, inspect.Parameter.empty))
+        for name in definition.params.fields
+    ]
+    base = inspect.signature(KernelVecEnv.__init__).parameters.values()
+    ours = [each for each in base if each.name not in ("self", "params")]
+    return inspect.Signature([ours[0], *params, *ours[1:]])
+
+
+def _joined(values: list[Any]) -> Any:
+    """One value for each sub-env, or one for all where they are the same."""
+    return values[0] if all(each is values[0] or np.array_equal(each, values[0]) for each in values) else values
+
+
+def _one_range(path: str, value: Any) -> Any:
+    """The values of ``set_attr``, one ``Randomized`` instead of one for each sub-env."""
+    every = value.tolist() if isinstance(value, np.ndarray) and value.dtype == object else value
+    if not isinstance(every, list) or not any(isinstance(each, Randomized) for each in every):
+        return every
+    if any(each != every[0] for each in every):
+        raise ValueError(f"{path}: expected one Randomized(low, high) for all sub-envs, got {every}")
+    return every[0]
+
+
+class ParameterAttribute:
+    """An attribute of a market that is one of its parameters, as it is in force.
+
+    Args:
+        name: Of the parameter.
+        is_shared: Whether it is an array, or an object, that all sub-envs share.
+    """
+
+    def __init__(self, name: str, is_shared: bool) -> None:
+        self._name = name
+        self._sekai_shared = is_shared
+        self.__doc__ = f"The parameter ``{name}`` in force: one value for all sub-envs, or one each (num_envs,)."
+
+    def __get__(self, market: Any, owner: type) -> Any:
+        if market is None:
+            return self
+        if self._name not in market._definition.params.fields:  # a subclass has other parameters
+            raise AttributeError(f"{type(market).__name__!r} object has no attribute {self._name!r}")
+        return market._read_parameter(self._name)
+
+    def __set__(self, market: Any, value: Any) -> None:
+        market._change_parameter(self._name, value)
+
+
+class ColumnAttribute:
+    """An attribute of a market that is a column of its state: a copy where it is read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.__doc__ = f"The column ``{name}`` of the state, (num_envs, ...), a copy; of a part, a record of them."
+
+    def __get__(self, market: Any, owner: type) -> Any:
+        if market is None:
+            return self
+        if self._name not in market._definition.state.fields:  # a subclass has another state
+            raise AttributeError(f"{type(market).__name__!r} object has no attribute {self._name!r}")
+        return market._read_column(self._name)
+
+    def __set__(self, market: Any, value: Any) -> None:
+        # Row functions rely on what they have written: an index, say, is within its array.
+        raise AttributeError(
+            f"{self._name}: expected it to be changed by step() and reset() alone; it is a state column"
+        )

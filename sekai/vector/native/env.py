@@ -1,0 +1,349 @@
+"""NativeVecEnv: every sub-env at once, as arrays."""
+
+from __future__ import annotations
+
+import sys
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sekai.batching import inputs, layout
+from sekai.batching.buffers import Buffers
+from sekai.batching.episodes import EndedBatch, MaskEpisodes
+from sekai.batching.info_list import InfoList
+from sekai.batching.infos import snapshot_columns
+from sekai.checks import check_count
+from sekai.errors import InvalidObservation
+from sekai.results import VecResetResult, VecStepResult
+from sekai.seeding import np_random
+from sekai.spaces import Space
+from sekai.types import ActType, InfoArrays, ObsType, SeedType
+from sekai.vector.base import VecEnv
+from sekai.vector.native.clock import Clock
+from sekai.vector.native.seeded import SeededStreams
+
+if TYPE_CHECKING:
+    from sekai.kernels.streams import Streams
+
+
+_FLOAT64, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
+
+
+class _Parts:
+    """What the base class keeps, in one place, so that no name of a subclass gets in its way.
+
+    Attributes:
+        clock: The steps of each episode.
+        episodes: Who is frozen.
+        streams: The random streams.
+        buffers: The memory of results.
+        rows_buffers: The memory of results of some sub-envs: as many sizes as there are, so none is kept.
+        autoreset_options: As given.
+        none_ended: What a step in which no episode ended adds to infos.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        episodes: MaskEpisodes,
+        streams: SeededStreams,
+        buffers: Buffers,
+        autoreset_options: inputs.AutoresetOptions,
+        none_ended: EndedBatch,
+    ) -> None:
+        self.clock = clock
+        self.episodes = episodes
+        self.streams = streams
+        self.buffers = buffers
+        self.rows_buffers = Buffers(least=sys.maxsize)
+        self.autoreset_options = autoreset_options
+        self.none_ended = none_ended
+
+
+class NativeVecEnv(VecEnv[ObsType, ActType]):
+    """Base class for environments that simulate every sub-env at once with array operations.
+
+    A native vector env keeps the state of all N sub-envs in arrays with a leading ``num_envs`` axis and advances
+    them together. Subclasses implement:
+
+    - ``_reset_envs(indices, options)``: (re)initialise the sub-envs in ``indices``;
+    - ``_observe()``: the batched observation of all sub-envs;
+    - ``_step(actions)``: advance every sub-env;
+    - optionally ``_reset_infos(indices)``: info arrays for freshly reset sub-envs, and ``_observe_rows(indices)``: the
+      observations of some sub-envs, where that costs less than observing all.
+
+    The base class provides seeding, per-env options, same-step autoreset, freezing without autoreset, snapshots of
+    everything returned, lazy per-env info dicts, ``ResetRequired`` from a ``step()`` before the first ``reset()``, and
+    an optional time limit.
+
+    With ``autoreset=False``, ``_step()`` still advances every sub-env: it is passed a frozen sub-env's last action
+    again, and ``self.frozen`` tells which sub-envs are frozen. A simulation that would read past its data, or that
+    should keep a finished sub-env's state (e.g. for ``get_attr``), must leave those sub-envs as they are.
+
+    There are two ways to draw. Kernels draw from ``self.streams``, one random stream per sub-env: then a sub-env's
+    numbers depend on its seed alone, and the env is draw-for-draw identical to the same env under SyncVecEnv. Array
+    draws come from one ``numpy.random.Generator``, ``self.rng``, shared by all sub-envs: an env that uses it is not
+    draw-for-draw identical to the same env under SyncVecEnv; it is identical in distribution, and exactly identical
+    whenever the dynamics are deterministic given the options.
+
+    ``reset(seed=...)`` takes what every VecEnv takes. For the streams, an int derives one seed per sub-env, and a list
+    holds one each, where a None entry goes on with that stream. For the generator, an int is its seed; a list of
+    ``num_envs`` seeds is combined into one, where a None entry contributes a draw from the current stream (so a list
+    of only None continues it, like ``seed=None``); a Generator raises TypeError.
+
+    ``get_attr(name)`` / ``call(name)`` read attributes and methods of this object: an array with a leading
+    ``num_envs`` axis is split per env, anything else is repeated for every env, and so is everything a method or
+    property marked with ``@shared`` returns. ``set_attr(name, values)`` changes an existing attribute (a list of
+    ``num_envs`` values is stored as one array) and raises AttributeError for a name this object does not have.
+
+    Args:
+        num_envs: The number N of sub-envs, at least 1.
+        observation_space: The space of one sub-env's observations.
+        action_space: The space of one sub-env's actions.
+        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        max_episode_steps: Truncate every sub-env after this many steps, its infos carrying ``elapsed_steps``, as
+            ``TimeLimit`` does; None for no limit.
+        autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
+            index; None passes none.
+
+    Raises:
+        TypeError: ``num_envs`` or ``max_episode_steps`` is no integer, or a space is no Space.
+        ValueError: ``num_envs`` or ``max_episode_steps`` is below 1.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        observation_space: Space[ObsType],
+        action_space: Space[ActType],
+        *,
+        autoreset: bool = True,
+        max_episode_steps: int | None = None,
+        autoreset_options: inputs.AutoresetOptions = None,
+    ) -> None:
+        self.num_envs = check_count(num_envs, "num_envs")
+        for name, space in (("observation_space", observation_space), ("action_space", action_space)):
+            if not isinstance(space, Space):
+                raise TypeError(f"{name}: expected a sekai Space, got {type(space).__name__}")
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.autoreset = bool(autoreset)
+        self._native = _Parts(
+            Clock(self.num_envs, max_episode_steps),
+            MaskEpisodes(self.num_envs, self.autoreset),
+            SeededStreams(self.num_envs),
+            Buffers(),
+            inputs.check_autoreset_options(autoreset_options),
+            EndedBatch(observation_space, layout.allocate(observation_space, 0), {}),
+        )
+        self.__last_actions: Any = None
+        self.__name_of_step = f"{type(self).__name__}._step()"
+        self.__name_of_observe = f"{type(self).__name__}._observe()"
+        self.__rng: np.random.Generator | None = None
+
+    # -- what a subclass writes ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _reset_envs(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> None:
+        """(Re)initialise some sub-envs.
+
+        Args:
+            indices: intp (k,), the sub-envs to reset.
+            options: One options dict (or None) per index.
+        """
+
+    @abstractmethod
+    def _observe(self) -> Any:
+        """The batched observation of all sub-envs; may be live state, which is copied."""
+
+    def _observe_rows(self, indices: NDArray[np.intp]) -> Any:
+        """The batch of observations of some sub-envs; terminal ones are asked for before autoreset.
+
+        The default takes them from ``_observe()``. Override it where a few cost less than all.
+
+        Args:
+            indices: intp (k,), the sub-envs.
+        """
+        return layout.take(self.__check_observations(self._observe(), self.num_envs), indices)
+
+    @abstractmethod
+    def _step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], InfoArrays]:
+        """Advance every sub-env.
+
+        Args:
+            actions: The batch of actions, in the dtypes of the action space; whether they lie in it is for the
+                market to check. It may be the caller's own memory: do not write to it, and copy what is to be kept.
+
+        Returns:
+            ``(rewards, terminated, truncated, infos)``: three arrays (num_envs,), and info arrays with a leading
+            ``num_envs`` axis. They may be live state: all of them are copied but those of ``_new_array()``.
+        """
+
+    def _reset_infos(self, indices: NDArray[np.intp]) -> InfoArrays:
+        """Info arrays of freshly reset sub-envs, with a leading axis of ``len(indices)``; the default has none."""
+        return {}
+
+    def _new_array(self, dtype: DTypeLike, *shape: int) -> NDArray[Any]:
+        """An array (num_envs, *shape) for what ``_step()`` and ``_observe()`` return, its values undefined.
+
+        Large ones are taken over without a copy, and cannot be written to afterwards. Their memory is used again once
+        nobody refers to them any more, which saves a large batch most of its time. It is for one step: what is returned
+        a second time is copied. What was returned belongs to the caller, who may change it: keep neither the array nor
+        a view of it, through which one would write into results.
+
+        Args:
+            dtype: Of the array.
+            shape: What follows the axis of the sub-envs.
+        """
+        return self._native.buffers.take((self.num_envs, *shape), dtype)
+
+    def where(self, index: int) -> str:
+        """Which sub-env an error message speaks of, to be put at its end; nothing where there is but one.
+
+        That one may be a sub-env of another vector env, which counts it otherwise.
+        """
+        return f" (sub-env {index})" if self.num_envs > 1 else ""
+
+    # -- the contract --------------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step all environments with a batch of actions (see ``VecEnv.step``)."""
+        self._require_reset()
+        actions = self.__actions(actions)
+        rewards, terminated, truncated, columns = self.__outputs(self._step(actions))
+        self._native.clock.tick(None if self.autoreset else self._native.episodes.frozen, truncated, columns)
+        ended = self._native.episodes.freeze_step(rewards, terminated, truncated)
+        self._has_reset = not ended.size  # until what an end asks for is through: sub-envs are between two episodes
+        infos = self._native.episodes.infos(columns, ended, self.__reset_ended(ended) if self.autoreset else None)
+        observations = self.__observations()
+        self._native.episodes.freeze_observations(observations)
+        self._has_reset = True
+        return VecStepResult(observations, rewards, terminated, truncated, infos)
+
+    def reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset all environments (see ``VecEnv.reset``)."""
+        self._require_open("reset()")
+        every_options = inputs.spread_options(options, self.num_envs)
+        seed_sequence = inputs.merge_seeds(seed, self.num_envs, lambda: self.rng)
+        self._has_reset = False
+        self._native.streams.reseed(seed)
+        if seed_sequence is not None:
+            self.__rng = np.random.default_rng(seed_sequence)
+        everyone = np.arange(self.num_envs)
+        self._native.episodes.begin()
+        columns = self.__restart(everyone, every_options)
+        observations = self.__observations()
+        self._has_reset = True
+        return VecResetResult(observations, InfoList.of_columns(self.num_envs, columns))
+
+    def close(self) -> None:
+        """Mark the environment as closed; closing again does nothing."""
+        self._closed = True
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator shared by all sub-envs (created from OS entropy if unseeded)."""
+        if self.__rng is None:
+            self.__rng, _ = np_random()
+        return self.__rng
+
+    @property
+    def streams(self) -> Streams:
+        """The random streams of the sub-envs, live: ``Streams(key, counter)``, uint64 (num_envs,) each.
+
+        Kernels draw from them with ``sekai.kernels.streams``. The stream of a sub-env is the one its seed names, as
+        ``SyncVecEnv`` would hand it out, and goes on through autoreset. (Imports numba.)
+        """
+        return self._native.streams.get()
+
+    @property
+    def elapsed_steps(self) -> NDArray[np.int64]:
+        """int64 (num_envs,): the steps each sub-env has taken in its episode, limit or not."""
+        return self._native.clock.elapsed
+
+    @property
+    def episode_clock(self) -> Clock:
+        """The steps of the sub-envs as a kernel reads them: ``now`` and, live, when each episode ``began``."""
+        return self._native.clock
+
+    @property
+    def frozen(self) -> NDArray[np.bool_]:
+        """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
+        return np.array(self._native.episodes.frozen)
+
+    # -- the parts of a step: under names that no subclass will use by accident ----------------------------
+
+    def __actions(self, actions: Any) -> Any:
+        """The actions as the kernel takes them, a frozen sub-env's being the one it acted with last."""
+        actions = inputs.check_actions(self.action_space, self.num_envs, actions)
+        if not self.autoreset:
+            frozen = self._native.episodes.frozen
+            if frozen.any():
+                actions = inputs.hold_actions(actions, self.__last_actions, frozen)
+                self.__last_actions = actions
+            else:
+                self.__last_actions = layout.copy_batch(actions)
+        return actions
+
+    def __outputs(
+        self, outputs: tuple[Any, Any, Any, InfoArrays]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, NDArray[Any]]]:
+        """Snapshots of what ``_step()`` returned."""
+        try:
+            rewards, terminated, truncated, columns = outputs
+        except (TypeError, ValueError):
+            expected = "expected (rewards, terminated, truncated, infos)"
+            raise TypeError(f"{self.__name_of_step}: {expected}, got {type(outputs).__name__} {outputs!r}") from None
+        if not isinstance(columns, Mapping):
+            raise TypeError(f"{self.__name_of_step}: expected infos that map keys to arrays, got {columns!r}")
+        return (
+            self.__column(rewards, _FLOAT64, "rewards"),
+            self.__column(terminated, _BOOL, "terminated"),
+            self.__column(truncated, _BOOL, "truncated"),
+            snapshot_columns(columns, self.num_envs, self.__name_of_step, self._native.buffers) if columns else {},
+        )
+
+    def __column(self, values: Any, dtype: np.dtype[Any], name: str) -> Any:
+        if values.__class__ is np.ndarray and values.dtype == dtype and values.shape == (self.num_envs,):
+            return self._native.buffers.own(values)
+        column = np.asarray(values)
+        if column.shape != (self.num_envs,):
+            expected = f"expected shape ({self.num_envs},) (num_envs)"
+            raise ValueError(f"{self.__name_of_step}: {name}: {expected}, got {column.shape}")
+        if column.dtype.kind not in "biuf":
+            raise TypeError(f"{self.__name_of_step}: {name}: expected numbers, got dtype {column.dtype}")
+        if dtype == _BOOL and not np.isin(column, (0, 1)).all():
+            raise ValueError(f"{self.__name_of_step}: {name}: expected bools, got {column.dtype} other than 0 and 1")
+        return column.astype(dtype)
+
+    def __observations(self) -> Any:
+        """A snapshot of the batch of observations."""
+        return layout.own_batch(self.__check_observations(self._observe(), self.num_envs), self._native.buffers)
+
+    def __check_observations(self, batch: Any, count: int) -> Any:
+        """A batch of ``count`` observations in the dtypes of the space."""
+        return layout.as_batch(self.observation_space, count, batch, self.__name_of_observe, InvalidObservation)
+
+    def __reset_ended(self, ended: NDArray[np.intp]) -> EndedBatch:
+        """Autoreset: keep the terminal observations of the sub-envs that ended, then reset them."""
+        if not ended.size:
+            return self._native.none_ended
+        observed = self.__check_observations(self._observe_rows(ended), ended.size)
+        final_observations = layout.own_batch(observed, self._native.rows_buffers)
+        options = inputs.autoreset_every_option(self._native.autoreset_options, ended)
+        return EndedBatch(self.observation_space, final_observations, self.__restart(ended, options))
+
+    def __restart(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> dict[str, NDArray[Any]]:
+        """Reset some sub-envs; snapshots of their reset infos."""
+        self._native.clock.restart(indices)
+        self._reset_envs(indices, options)
+        where = f"{type(self).__name__}._reset_infos()"
+        return snapshot_columns(self._reset_infos(indices), len(indices), where, self._native.rows_buffers)

@@ -1,0 +1,151 @@
+"""A native vector environment of one, as a single environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sekai.batching import layout
+from sekai.batching.infos import FINAL_INFO, FINAL_OBSERVATION
+from sekai.env import Env
+from sekai.errors import InvalidAction, InvalidObservation
+from sekai.results import ResetResult, StepResult
+from sekai.seeding import check_seed
+from sekai.types import OptionsType, SeedType
+
+if TYPE_CHECKING:
+    from sekai.vector import VecEnv
+
+
+class SingleEnv(Env[Any, Any]):
+    """A native env of one as a single env, so that a market is written once.
+
+    It gives the same numbers as the native env with ``num_envs=1``, and one that draws from ``streams`` alone the same
+    as any of many: ``reset(seed=s)`` begins what a sub-env does whose seed is ``s``. Attributes and methods it lacks
+    are those of the native env, as ``get_attr`` and ``call`` give them for one sub-env; ``set_attr`` changes the native
+    env. The random streams are the native env's: ``reset(seed=...)`` seeds them, and a generator given as seed
+    contributes one draw to them.
+
+    A native env that cannot be told to leave an ended episode alone has begun the next one by then. The last step
+    shows the end all the same, but attributes are those of the new episode, which the next ``reset()`` replaces.
+
+    Args:
+        factory: Returns the native env. Called as ``factory(1, autoreset=False)``, or as ``factory(1)`` where it
+            does not take ``autoreset``.
+
+    Attributes:
+        vec: The native env.
+
+    Raises:
+        TypeError: The factory returned something that is no ``VecEnv``.
+        ValueError: It returned another number of sub-envs than one.
+    """
+
+    def __init__(self, factory: Callable[..., VecEnv[Any, Any]]) -> None:
+        from sekai.vector import KernelVecEnv, VecEnv
+
+        vec = _build(factory)
+        if not isinstance(vec, VecEnv):
+            raise TypeError(f"SingleEnv: expected a VecEnv from {factory!r}, got {type(vec).__name__}")
+        if vec.num_envs != 1:
+            vec.close()
+            raise ValueError(f"SingleEnv: expected 1 sub-env from {factory!r}, got {vec.num_envs}")
+        self.vec = vec
+        self.observation_space = vec.observation_space
+        self.action_space = vec.action_space
+        self._alone = isinstance(vec, KernelVecEnv) and vec.steps_alone
+        self._end: StepResult[Any] | None = None  # of an episode after which the native env has reset itself
+
+    def step(self, action: Any) -> StepResult[Any]:
+        """Step the native env with a batch of one.
+
+        Raises:
+            InvalidAction: The action's shape, dtype or structure is another than the action space's.
+        """
+        try:
+            actions = layout.concatenate(self.action_space, [action])
+        except InvalidObservation as error:
+            raise InvalidAction(
+                f"step(action): expected an element of {self.action_space!r}, got {action!r}"
+            ) from error
+        if self._end is not None:
+            observation = layout.copy_row(self.observation_space, self._end.observation)
+            return StepResult(observation, 0.0, self._end.terminated, self._end.truncated, {})
+        if self._alone:
+            return self.vec.step_alone(actions)  # type: ignore[attr-defined, no-any-return]
+        result = self.vec.step(actions)
+        reward, terminated, truncated = result.rewards[0], result.terminated[0], result.truncated[0]
+        observation, info = self._first(result.observations), result.infos[0]
+        if self.vec.autoreset and (terminated or truncated):
+            final, info = info[FINAL_OBSERVATION], info[FINAL_INFO]
+            observation = layout.copy_row(self.observation_space, final)
+        step = StepResult(observation, float(reward), bool(terminated), bool(truncated), info)
+        if self.vec.autoreset and step.done:
+            self._end = StepResult(
+                layout.copy_row(self.observation_space, observation), 0.0, step.terminated, step.truncated, {}
+            )
+        return step
+
+    def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[Any]:
+        """Reset the native env."""
+        if isinstance(seed, np.random.Generator):
+            seed = int(seed.integers(2**63))
+        if seed is not None:
+            self._rng_seed = seed = check_seed(seed, "reset(seed=...)")
+        # A list: the seed of the one sub-env, as it is; an int would have one derived from it.
+        result = self.vec.reset(seed=None if seed is None else [seed], options=[options])
+        self._end = None
+        return ResetResult(self._first(result.observations), result.infos[0])
+
+    def close(self) -> None:
+        """Close the native env."""
+        self.vec.close()
+
+    @property
+    def _rng(self) -> np.random.Generator:  # type: ignore[override]
+        return self.vec.get_attr("rng")[0]  # type: ignore[no-any-return]
+
+    def _set_rng(self, seed: SeedType) -> int | None:
+        if seed is not None:
+            raise TypeError("rng: the random stream of a native env is set by reset(seed=...) alone")
+        return self._rng_seed
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Change an attribute of the native env.
+
+        Raises:
+            AttributeError: The native env has none of this name.
+        """
+        # To a VecEnv a list is one value per sub-env.
+        self.vec.set_attr(name, [value] if isinstance(value, list) else value)
+
+    def _first(self, observations: Any) -> Any:
+        row = next(layout.iterate(self.observation_space, observations, 1))
+        return layout.copy_row(self.observation_space, row)
+
+    def __getattr__(self, name: str) -> Any:
+        # `vec` itself is missing while the env is being built or unpickled.
+        if name == "vec" or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = self.vec.get_attr(name)[0]
+        return partial(self._call, name) if isinstance(value, MethodType) else value
+
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        return self.vec.call(method, *args, **kwargs)[0]
+
+
+def _build(factory: Callable[..., Any]) -> Any:
+    """The native env, told to leave ended episodes alone if it can be.
+
+    Trying is the one way to know: a ``**kwargs`` in the signature may be handed on to what takes no ``autoreset``.
+    """
+    try:
+        return factory(1, autoreset=False)
+    except TypeError as error:
+        if "'autoreset'" not in str(error):
+            raise
+    return factory(1)

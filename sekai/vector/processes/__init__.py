@@ -1,0 +1,1 @@
+"""Worker processes: ``ProcVecEnv``, its pool of workers, and what goes between them."""

@@ -1,0 +1,398 @@
+"""ProcVecEnv: the sub-envs in worker processes; this is the parent's half."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sekai.batching import inputs, layout
+from sekai.checks import check_count, check_seconds
+from sekai.cores import usable_cores
+from sekai.errors import SpaceMismatch, VecEnvWorkerError
+from sekai.results import VecResetResult, VecStepResult
+from sekai.types import ActType, InfoDict, ObsType, SeedType
+from sekai.vector.base import VecEnv
+from sekai.vector.guard import CallGuard
+from sekai.vector.processes.pool import WorkerPool, worker_error
+from sekai.vector.processes.shared_memory import AVAILABLE, Block, SharedFile
+from sekai.vector.processes.worker import CALL, GET_ATTR, HAS_ATTR, OPEN, OWN, RESET, SET_ATTR, STEP, Description, Plan
+from sekai.vector.sub_envs.sub_env import EnvFn, check_env_fns, check_same_space, list_infos
+
+#: What the kit itself refuses in a worker while sub-envs are built, by the name it is reported under (see
+#: ``Failure.describe``): it is the same error as on any other backend.
+_OWN_ERRORS = {OWN + kind.__name__: kind for kind in (SpaceMismatch, ValueError, TypeError)}
+
+
+class ProcVecEnv(VecEnv[ObsType, ActType]):
+    """Vectorised env using worker processes for true CPU-bound parallelism.
+
+    Sub-environments run in worker processes, several of them in one where ``num_workers`` says so. Use this for
+    CPU-intensive simulators; for I/O-bound or async environments use AsyncVecEnv, and for simulators that vectorise
+    with array operations prefer a native vector env (see ``sekai.make_vec``).
+
+    Observations of fixed shapes (Box, Discrete, MultiDiscrete, MultiBinary and Dict/Tuple/MaskedBox of them), numeric
+    actions, rewards and flags travel through shared memory; only infos that are not empty are pickled.
+
+    The default start method is "forkserver" ("spawn" on Windows), so the script that creates a ProcVecEnv must guard
+    its entry point with ``if __name__ == "__main__":``. env_fns are sent with cloudpickle, so lambdas and locally
+    defined classes work. A worker uses one numba and one BLAS thread, unless the environment variables say otherwise.
+
+    An exception inside a sub-env is re-raised in the parent as ``VecEnvWorkerError``, carrying the sub-env index and
+    the worker's traceback. The other sub-envs' replies are still collected, so the VecEnv stays usable afterwards (the
+    results of that call are discarded, including those of sub-envs that did advance); replies left unread by an
+    interrupted call (e.g. Ctrl-C, which workers ignore and leave to the parent) are discarded before the next command.
+    A generator given as a seed is copied to its worker; the caller's own does not go on with it.
+    A worker that dies also raises ``VecEnvWorkerError``, at once and in every later call: its rank is the first
+    sub-env the worker ran, and the message names the worker and all its sub-envs.
+
+    Args:
+        env_fns: Callables that each build one sub-environment (in its worker). If one raises (or anything else in the
+            constructor fails), the sub-envs already built are closed and the workers stopped before the error
+            propagates.
+        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        context: multiprocessing start method; defaults to "forkserver" ("spawn" on Windows).
+        close_timeout: Seconds ``close()`` waits for workers before terminating them.
+        num_workers: Worker processes; sub-envs are split evenly between them. Defaults to one process per sub-env;
+            more than there are sub-envs means that too.
+        shared_memory: Pass observations through shared memory. None (default) enables it when the observation space
+            allows; True requires it; False passes everything through pipes.
+        autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
+            index; None passes none.
+        step_timeout: Seconds a call may take; a longer one raises ``VecEnvWorkerError`` naming the slow sub-envs, and
+            the VecEnv stays closable. None for no limit.
+        daemon: Whether workers are daemonic: terminated with the parent, and without processes of their own.
+
+    Raises:
+        SpaceMismatch: The sub-envs' spaces differ.
+        TypeError: An argument or an env_fn is of the wrong type.
+        ValueError: An argument is out of range, or shared memory is required but the observation space has no fixed
+            layout.
+        VecEnvWorkerError: An env_fn raised.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        *,
+        autoreset: bool = True,
+        context: str | None = None,
+        close_timeout: float = 5.0,
+        num_workers: int | None = None,
+        shared_memory: bool | None = None,
+        autoreset_options: inputs.AutoresetOptions = None,
+        step_timeout: float | None = None,
+        daemon: bool = True,
+    ) -> None:
+        from multiprocessing.util import Finalize
+
+        env_fns = check_env_fns(env_fns)
+        self.num_envs = len(env_fns)
+        self.autoreset = bool(autoreset)
+        self._step_timeout = None if step_timeout is None else check_seconds(step_timeout, "step_timeout")
+        close_seconds = check_seconds(close_timeout, "close_timeout")
+        workers = self.num_envs if num_workers is None else check_count(num_workers, "num_workers")
+        if shared_memory and not AVAILABLE:
+            raise ValueError("shared_memory=True: this platform cannot hand shared memory to a starting process")
+        options = inputs.check_autoreset_options(autoreset_options)
+        context = _check_context(context)
+        with ExitStack() as once_built:
+            file = None
+            if shared_memory is not False and AVAILABLE:
+                file = SharedFile()
+                once_built.callback(file.close)
+            self._pool = WorkerPool(
+                self._plans(env_fns, min(workers, self.num_envs), options, file), context, daemon, close_seconds
+            )
+            self._guard = CallGuard(type(self).__name__, self._pool.lock)
+            # Also when nobody closes it: when this object is dropped, or before the interpreter waits for its children.
+            self._stop = Finalize(self, self._pool.stop, args=(close_seconds,), exitpriority=10)
+            try:
+                self._open(file, shared_memory)
+            except BaseException:
+                self._closed = True
+                self._stop()
+                raise
+
+    def _plans(
+        self,
+        env_fns: list[EnvFn],
+        num_workers: int,
+        options: inputs.AutoresetOptions,
+        file: SharedFile | None,
+    ) -> list[Plan]:
+        import cloudpickle
+
+        fewest, more = divmod(self.num_envs, num_workers)
+        plans, start = [], 0
+        spare = usable_cores() - 1  # beside the parent's
+        for worker in range(num_workers):
+            stop = start + fewest + (worker < more)
+            pickled = cloudpickle.dumps(env_fns[start:stop])
+            plans.append(
+                Plan(
+                    pickled,
+                    cloudpickle.dumps(options),
+                    self.autoreset,
+                    start,
+                    self.num_envs,
+                    worker < spare,
+                    {},  # the pool knows what the environment says when it starts them
+                    file,
+                )
+            )
+            start = stop
+        return plans
+
+    def _open(self, file: SharedFile | None, shared_memory: bool | None) -> None:
+        """Learn the spaces from the workers and lay out the block."""
+        try:
+            descriptions: list[Description] = self._pool.first_replies()
+        except VecEnvWorkerError as error:
+            if error.exc_type in _OWN_ERRORS:
+                raise _OWN_ERRORS[error.exc_type](error.message) from None
+            name = error.exc_type.removeprefix(OWN)
+            raise VecEnvWorkerError(error.rank, name, error.message, error.remote_traceback) from None
+        first = descriptions[0]
+        for rows, other in zip(self._pool.slices, descriptions, strict=True):
+            check_same_space("observation_space", first.observation_space, other.observation_space, rows.start)
+            check_same_space("action_space", first.action_space, other.action_space, rows.start)
+        self.observation_space = first.observation_space
+        self.action_space = first.action_space
+        self.metadata = first.metadata
+        fixed = layout.has_fixed_layout(first.observation_space)
+        if shared_memory and not fixed:
+            raise ValueError(
+                f"shared_memory=True: expected an observation space of fixed shapes, got {first.observation_space!r}"
+            )
+        self._shared_memory = file is not None and fixed
+        spaces = (
+            first.observation_space if fixed else None,
+            first.action_space if layout.has_fixed_layout(first.action_space) else None,
+        )
+        self._block = block = Block(file, self.num_envs, *spaces)
+        self._observations = block.observations if fixed else layout.allocate(self.observation_space, self.num_envs)
+        self._actions_are_shared = file is not None and spaces[1] is not None
+        self._pool.exchange([OPEN + pickle.dumps(spaces)] * len(self._pool.slices))
+
+    @property
+    def shared_memory(self) -> bool:
+        """Whether observations travel through shared memory."""
+        return self._shared_memory
+
+    @property
+    def frozen(self) -> NDArray[np.bool_]:
+        """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
+        return np.array(self._block.frozen)
+
+    # -- steps ---------------------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step all environments, each worker its own (see ``VecEnv.step``).
+
+        Raises:
+            VecEnvWorkerError: A sub-env or a worker failed, or the step took longer than ``step_timeout``.
+            AsyncCallPending: An earlier call is still running, in another thread or task.
+        """
+        self._require_open("step()")
+        with self._guard("step()"):
+            self._require_open("step()")
+            self._pool.settle(self._step_timeout)
+            commands = self._step_commands(actions)
+            with self._keeping_what_came():
+                return self._step_result(self._pool.exchange(commands, self._step_timeout))
+
+    async def async_step(self, actions: Any) -> VecStepResult[Any]:
+        """``step()``, with the event loop free while the workers are busy."""
+        self._require_open("step()")
+        with self._guard("step()"):
+            self._require_open("step()")
+            await self._pool.async_settle(self._step_timeout)
+            commands = self._step_commands(actions)
+            with self._keeping_what_came():
+                return self._step_result(await self._pool.async_exchange(commands, self._step_timeout))
+
+    def reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset all environments (see ``VecEnv.reset``).
+
+        Raises:
+            VecEnvWorkerError: A sub-env or a worker failed, or the reset took longer than ``step_timeout``.
+            AsyncCallPending: An earlier call is still running, in another thread or task.
+        """
+        self._require_open("reset()")
+        with self._guard("reset()"):
+            self._require_open("reset()")
+            commands = self._reset_commands(seed, options)
+            self._pool.settle(self._step_timeout)
+            with self._keeping_what_came():
+                return self._reset_result(self._pool.exchange(commands, self._step_timeout))
+
+    async def async_reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """``reset()``, with the event loop free while the workers are busy."""
+        self._require_open("reset()")
+        with self._guard("reset()"):
+            self._require_open("reset()")
+            commands = self._reset_commands(seed, options)
+            await self._pool.async_settle(self._step_timeout)
+            with self._keeping_what_came():
+                return self._reset_result(await self._pool.async_exchange(commands, self._step_timeout))
+
+    def _step_commands(self, actions: Any) -> list[bytes]:
+        """The command of each worker; numeric actions are put into the block."""
+        self._require_reset()
+        batch = inputs.check_actions(self.action_space, self.num_envs, actions)
+        if self._actions_are_shared:
+            layout.put(self._block.actions, slice(None), batch)
+            return [STEP] * len(self._pool.slices)
+        slices = layout.split(self.action_space, batch, self._pool.sizes)
+        return [STEP + _dumps(part) for part in slices]
+
+    def _reset_commands(self, seed: Any, options: Any) -> list[bytes]:
+        pairs = inputs.spread_resets(seed, options, self.num_envs)
+        commands = [RESET + _dumps(pairs[rows]) for rows in self._pool.slices]
+        self._has_reset = False
+        return commands
+
+    def _step_result(self, replies: list[Any]) -> VecStepResult[Any]:
+        infos = self._take_in(replies)
+        block = self._block
+        observations = layout.copy_batch(self._observations)
+        return VecStepResult(observations, block.rewards.copy(), block.terminated.copy(), block.truncated.copy(), infos)
+
+    def _reset_result(self, replies: list[Any]) -> VecResetResult[Any]:
+        infos = self._take_in(replies)
+        self._has_reset = True
+        return VecResetResult(layout.copy_batch(self._observations), infos)
+
+    @contextmanager
+    def _keeping_what_came(self) -> Iterator[None]:
+        """Take in, also when some sub-env has failed, which ones are frozen now."""
+        try:
+            yield
+        except VecEnvWorkerError:
+            said, self._pool.said_beside_failures = self._pool.said_beside_failures, []
+            if said:
+                self._take_in(said)
+            raise
+
+    def _take_in(self, replies: list[Any]) -> list[InfoDict]:
+        """The infos of all rows; what came beside them goes where the block would have it."""
+        infos: dict[int, InfoDict] = {}
+        for rows, reply in zip(self._pool.slices, replies, strict=True):
+            if reply is None:
+                continue
+            worker_infos, beside = reply
+            infos.update(worker_infos)
+            for name, part in beside.items():
+                if name == "observations":
+                    layout.put(self._observations, rows, part)
+                else:
+                    getattr(self._block, name)[rows] = part
+        return list_infos(infos, self.num_envs)
+
+    # -- attributes ----------------------------------------------------------------------------------------
+
+    def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
+
+        Raises:
+            VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.
+        """
+        return self._ask("call()", [CALL + _dumps((method, args, kwargs))] * len(self._pool.slices))
+
+    def get_attr(self, name: str) -> list[Any]:
+        """Get an attribute from each sub-environment, searching its wrapper stack.
+
+        Raises:
+            VecEnvWorkerError: There is no such name, or its value cannot be pickled.
+        """
+        return self._ask("get_attr()", [GET_ATTR + _dumps(name)] * len(self._pool.slices))
+
+    def set_attr(self, name: str, values: list[Any] | Any) -> None:
+        """Set an attribute on each sub-environment (one value, or a list of ``num_envs``).
+
+        Raises:
+            VecEnvWorkerError: There is no such name.
+            ValueError: A list has another length than ``num_envs``.
+        """
+        self._require_open("set_attr()")
+        spread = inputs.spread_values(name, values, self.num_envs)
+        commands = [SET_ATTR + _dumps((name, spread[rows])) for rows in self._pool.slices]
+        # All have it, or none is changed.
+        self._ask("set_attr()", [HAS_ATTR + _dumps(name)] * len(commands), commands)
+
+    def _ask(self, name: str, *rounds: list[bytes]) -> list[Any]:
+        """The values that each sub-env answers the last of some rounds of commands with."""
+        replies: list[Any] = []
+        self._require_open(name)
+        with self._guard(name):
+            self._require_open(name)
+            self._pool.settle(self._step_timeout)
+            for commands in rounds:
+                replies = self._pool.exchange(commands, self._step_timeout)
+        return [value for values in replies if values is not None for value in values]
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a ProcVecEnv has processes and cannot be pickled or copied; make another one of its env_fns")
+
+    # -- the rest ------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close every sub-env, waiting up to ``close_timeout`` seconds before terminating workers.
+
+        Workers close all their sub-envs even if one fails; the first failure is re-raised as ``VecEnvWorkerError``
+        once every worker has stopped. Closing again does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        failures = self._stop()
+        if failures:
+            raise worker_error(failures)
+
+
+def _dumps(value: Any) -> bytes:
+    """Pickle what goes to a worker, lambdas and local classes included."""
+    pickled: bytes = b""
+    with suppress(Exception):
+        pickled = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    # What the main module defines under its guard, or a notebook does, a worker would not find there.
+    if not pickled or b"__main__" in pickled:
+        import cloudpickle
+
+        pickled = cloudpickle.dumps(value)
+    return pickled
+
+
+def _check_context(context: str | None) -> str:
+    """The start method; the default is the first of forkserver and spawn that there is."""
+    import multiprocessing
+
+    known = multiprocessing.get_all_start_methods()
+    if context is None:
+        return "forkserver" if "forkserver" in known else "spawn"
+    if context not in known:
+        raise ValueError(f"context: expected one of {', '.join(map(repr, known))} or None, got {context!r}")
+    if context == "fork":
+        warnings.warn(
+            "ProcVecEnv(context='fork'): a forked worker inherits locks and threads in any state; if this process has "
+            "run parallel numba kernels or other threads, workers may hang or die. Prefer 'forkserver' or 'spawn'.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return context

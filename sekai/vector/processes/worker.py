@@ -1,0 +1,354 @@
+"""The child half of ProcVecEnv: a worker process runs sub_envs on its slice of the batch.
+
+The parent sends commands and the worker answers each with one reply, so that both always know how many are under
+way. A command is a tag and, where it needs more than the block holds, a pickled argument; a reply likewise.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sekai.batching import layout
+from sekai.spaces import Space
+from sekai.vector.processes.pipe import Pipe, PipeClosed
+from sekai.vector.processes.shared_memory import Block, SharedFile
+from sekai.vector.processes.thread_limits import limit_threads
+from sekai.vector.sub_envs.sub_env import EnvFn, RowBatch, SubEnv, build_sub_envs
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+# Commands.
+OPEN, STEP, RESET, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrcghax")
+# Replies.
+DONE, FAILED = (bytes([tag]) for tag in b"df")
+
+#: What a block holds of each row that a worker writes.
+COLUMNS = ("rewards", "terminated", "truncated", "frozen")
+
+#: Exit status of a worker that was started from a script without a main guard.
+NO_MAIN_GUARD = 97
+
+#: Marks the name of an exception that the kit itself raised.
+OWN = "sekai: "
+
+
+class Plan(NamedTuple):
+    """What a worker is started with."""
+
+    env_fns: bytes  # cloudpickled, of its sub-envs
+    autoreset_options: bytes  # cloudpickled
+    autoreset: bool
+    start: int  # the index of its first sub-env
+    num_envs: int  # of the whole batch
+    spin: bool  # whether there is a core for it beside the parent's
+    variables: dict[str, str]  # of the environment: how many threads its libraries use
+    file: SharedFile | None
+
+
+class Description(NamedTuple):
+    """What a worker tells of its sub-envs once they are built."""
+
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    metadata: dict[str, Any]
+
+
+class Failure(NamedTuple):
+    """What went wrong in one sub-env, as text: an exception may not survive the way to the parent."""
+
+    rank: int
+    exc_type: str
+    message: str
+    traceback: str = ""
+
+    @classmethod
+    def describe(cls, rank: int, error: BaseException, own: bool = False) -> Failure:
+        """An exception of sub-env ``rank`` as text; ``own`` marks what the kit, not the user's code, refused."""
+        kind = type(error)
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        if own:
+            name = OWN + kind.__name__
+        message = _safely(lambda: str(error), "(its message cannot be read)")
+        text = _safely(
+            lambda: "".join(traceback.format_exception(kind, error, error.__traceback__)),
+            "(its traceback cannot be read)",
+        )
+        return cls(rank, name, message[:_LONGEST], text[-_LONGEST:])
+
+
+#: Characters of a message or a traceback that are told.
+_LONGEST = 100_000
+
+
+def _safely(read: Callable[[], str], otherwise: str) -> str:
+    """What an exception says, which is code of its own and may do anything."""
+    try:
+        return str.__str__(read())
+    except BaseException:
+        return otherwise
+
+
+def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connection] = ()) -> None:
+    """The main function of a worker process.
+
+    Args:
+        connection: The worker's end of the pipe.
+        plan: What to build.
+        inherited: The parent's ends of other pipes, which a forked process must close: a pipe whose parent's end is
+            still open somewhere does not tell its worker that the parent is gone.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    if hasattr(signal, "pthread_sigmask"):  # it was blocked until now
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    for other in inherited:
+        other.close()
+    _exit_with_parent()
+    limit_threads(plan.variables)
+    worker = Worker(Pipe(connection, spin=plan.spin), plan)
+    try:
+        if worker.build():
+            worker.serve()
+    except PipeClosed:  # the parent is gone
+        worker.close_sub_envs()
+
+
+def _exit_with_parent() -> None:
+    """End this process soon after the parent has ended, even in the middle of a step."""
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+
+    parent = parent_process()
+    if parent is None:
+        return
+    sentinels = [parent.sentinel]
+    if hasattr(os, "pidfd_open") and parent.pid is not None:
+        with suppress(OSError):  # it tells the end of the parent also when others have inherited the sentinel
+            sentinels.append(os.pidfd_open(parent.pid))
+
+    def watch() -> None:
+        wait(sentinels)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="sekai-watch-parent", daemon=True).start()
+
+
+class Worker:
+    """The sub_envs of one worker process and the commands they take."""
+
+    def __init__(self, pipe: Pipe, plan: Plan) -> None:
+        """Take the worker's end of the pipe, and what to build."""
+        self._pipe = pipe
+        self._plan = plan
+        self._sub_envs: list[SubEnv] = []
+        self._slice = slice(0)
+        self._sizes = (0, 0, 0)
+        self._block: Block
+        self._actions: Any = None
+
+    def build(self) -> bool:
+        """Build the sub-envs and tell the parent what they are, or what went wrong; whether to go on."""
+        import cloudpickle
+
+        plan = self._plan
+        at, in_env_fn = plan.start, False
+
+        def watched(index: int, env_fn: EnvFn) -> Any:
+            nonlocal at, in_env_fn
+            at, in_env_fn = index, True
+            env = env_fn()
+            in_env_fn = False
+            return env
+
+        try:
+            env_fns: Sequence[EnvFn] = cloudpickle.loads(plan.env_fns)
+            options = cloudpickle.loads(plan.autoreset_options)
+            builders = [lambda i=i, f=f: watched(i, f) for i, f in enumerate(env_fns, plan.start)]
+            self._sub_envs = build_sub_envs(builders, plan.autoreset, options, start=plan.start)
+            count = len(self._sub_envs)
+            self._slice = slice(plan.start, plan.start + count)
+            self._sizes = (plan.start, count, plan.num_envs - plan.start - count)
+            env = self._sub_envs[0].env
+            description = Description(env.observation_space, env.action_space, env.metadata)
+            self._pipe.send(DONE + cloudpickle.dumps(description))
+        except BaseException as error:
+            self.close_sub_envs()
+            self._reply_failures([Failure.describe(at, error, own=not in_env_fn)])
+            return False
+        return True
+
+    def serve(self) -> None:
+        """Take commands until the last one."""
+        commands: dict[bytes, Callable[[Any], None]] = {
+            OPEN: self._open,
+            STEP: self._step,
+            RESET: self._reset,
+            CALL: self._call,
+            GET_ATTR: self._get_attr,
+            HAS_ATTR: self._has_attr,
+            SET_ATTR: self._set_attr,
+        }
+        while True:
+            message = self._pipe.receive() or b""  # never None: the pipe blocks
+            if message == CLOSE:
+                self._reply_failures(self.close_sub_envs())
+                return
+            try:
+                commands[message[:1]](pickle.loads(message[1:]) if len(message) > 1 else None)
+            except PipeClosed:
+                raise
+            except BaseException as error:
+                self._reply_failures([Failure.describe(self._plan.start, error)])
+
+    def close_sub_envs(self) -> list[Failure]:
+        """Close every sub-env; what went wrong."""
+        sub_envs, self._sub_envs = self._sub_envs, []
+        return _for_each(sub_envs, lambda sub_env: sub_env.env.close())
+
+    # -- commands ------------------------------------------------------------------------------------------
+
+    def _open(self, spaces: tuple[Space[Any] | None, Space[Any] | None]) -> None:
+        """Make the block, given the spaces of what has a place in it (see ``Block``)."""
+        file = self._plan.file
+        self._block = Block(file, self._plan.num_envs, *spaces)
+        if file is not None:
+            file.close()
+            if spaces[1] is not None:
+                self._actions = layout.split(spaces[1], self._block.actions, self._sizes)[1]
+        self._reply(DONE)
+
+    def _step(self, actions: Any) -> None:
+        """Step every sub_env; ``actions`` is the batch of the worker's sub_envs, None where the block has it."""
+        sub_envs, failures = self._sub_envs, list[Failure]()
+        if actions is None:
+            actions = layout.copy_batch(self._actions)  # a sub-env may keep its action
+        each = list(layout.iterate(sub_envs[0].env.action_space, actions, len(sub_envs)))
+        batch = self._new_batch()
+        batch.step_sub_envs(sub_envs, each, lambda index, error: failures.append(Failure.describe(index, error)))
+        self._finish(batch, failures)
+
+    def _reset(self, inputs: list[tuple[Any, Any]]) -> None:
+        """Reset every sub_env with its seed and its options."""
+        inputs_left = iter(inputs)
+        batch = self._new_batch()
+        self._finish(
+            batch, _for_each(self._sub_envs, lambda each: batch.write_reset(each.index, each.reset(*next(inputs_left))))
+        )
+
+    def _call(self, call: tuple[str, tuple[Any, ...], dict[str, Any]]) -> None:
+        self._answer(lambda sub_env: sub_env.call(*call))
+
+    def _get_attr(self, name: str) -> None:
+        self._answer(lambda sub_env: sub_env.env.get_attr(name))
+
+    def _has_attr(self, name: str) -> None:
+        """Fail where a sub_env has no such attribute."""
+        self._reply_failures(_for_each(self._sub_envs, lambda sub_env: sub_env.require_attr(name)))
+
+    def _set_attr(self, setting: tuple[str, list[Any]]) -> None:
+        name, values = setting
+        each = iter(values)
+        self._reply_failures(_for_each(self._sub_envs, lambda sub_env: sub_env.env.set_attr(name, next(each))))
+
+    # -- parts of them -------------------------------------------------------------------------------------
+
+    def _new_batch(self) -> RowBatch:
+        block, mine = self._block, self._slice
+        block.terminated[mine] = block.truncated[mine] = False
+        space = self._sub_envs[0].env.observation_space
+        observations = block.observations
+        if observations is None:
+            observations = layout.allocate(space, self._plan.num_envs)
+        return RowBatch(space, observations, block.rewards, block.terminated, block.truncated)
+
+    def _finish(self, batch: RowBatch, failures: list[Failure]) -> None:
+        """Answer a step or a reset: with the infos that are not empty, and with what the block does not share."""
+        block, mine = self._block, self._slice
+        for sub_env in self._sub_envs if not self._plan.autoreset else ():
+            block.frozen[sub_env.index] = sub_env.frozen
+        beside: dict[str, Any] = {}
+        if self._plan.file is None:
+            beside.update((name, getattr(block, name)[mine]) for name in COLUMNS)
+        if failures:
+            self._reply_failures(failures, ({}, beside))
+            return
+        if self._plan.file is None or block.observations is None:
+            space = self._sub_envs[0].env.observation_space
+            beside["observations"] = layout.split(space, batch.observations, self._sizes)[1]
+        if not batch.infos and not beside:
+            self._reply(DONE)
+            return
+        try:
+            self._reply(DONE, (batch.infos, beside))
+        except PipeClosed:
+            raise
+        except Exception:
+            self._reply_failures(_unpicklable(batch.infos.items(), "its info"))
+
+    def _answer(self, ask: Callable[[SubEnv], Any]) -> None:
+        """Reply with one value per sub_env."""
+        values: list[Any] = []
+        failures = _for_each(self._sub_envs, lambda sub_env: values.append(ask(sub_env)))
+        if failures:
+            self._reply_failures(failures)
+            return
+        try:
+            self._reply(DONE, values)
+        except PipeClosed:
+            raise
+        except Exception:
+            self._reply_failures(_unpicklable(enumerate(values, self._plan.start), "its value"))
+
+    def _reply_failures(self, failures: list[Failure], beside: Any = None) -> None:
+        """Tell what went wrong, if anything has, and what there is to say beside it."""
+        self._reply(FAILED if failures else DONE, (failures, beside) if failures else None)
+
+    def _reply(self, tag: bytes, payload: Any = None) -> None:
+        # Pickled before anything is sent, so that what cannot be pickled leaves the pipe as it was.
+        self._pipe.send(tag if payload is None else tag + _dumps(payload))
+
+
+def _dumps(value: Any) -> bytes:
+    """Pickle what goes to the parent.
+
+    What the parent's main module defines came here with cloudpickle, and goes back with it; it would also send lambdas,
+    which nobody could send on, so that it is not used for anything else.
+    """
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        if "__main__" not in str(error) or "<lambda>" in str(error):
+            raise
+        import cloudpickle
+
+        pickled: bytes = cloudpickle.dumps(value)
+        return pickled
+
+
+def _for_each(sub_envs: Iterable[SubEnv], act: Callable[[SubEnv], Any]) -> list[Failure]:
+    """Do something with every sub_env, also when it fails for some; what went wrong."""
+    failures = []
+    for sub_env in sub_envs:
+        try:
+            act(sub_env)
+        except BaseException as error:
+            failures.append(Failure.describe(sub_env.index, error))
+    return failures
+
+
+def _unpicklable(values: Iterable[tuple[int, Any]], what: str) -> list[Failure]:
+    """Which rows' values cannot be sent."""
+    failures = []
+    for row, value in values:
+        try:
+            _dumps(value)
+        except Exception as error:
+            failures.append(Failure(row, type(error).__name__, f"{what} cannot be pickled: {error}"))
+    return failures

@@ -1,0 +1,197 @@
+"""AsyncVecEnv: the sub-envs concurrently on an event loop."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sekai.batching.inputs import AutoresetOptions
+from sekai.results import VecResetResult, VecStepResult
+from sekai.types import ActType, ObsType, SeedType
+from sekai.vector.guard import CallGuard
+from sekai.vector.sub_envs.in_process import InProcessVecEnv
+from sekai.vector.sub_envs.sub_env import EnvFn, SubEnv
+
+if TYPE_CHECKING:
+    import asyncio
+
+_T = TypeVar("_T")
+
+
+class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
+    """Vectorised env using asyncio to run N environments concurrently.
+
+    Ideal for I/O-bound environments such as live market data feeds, REST-based simulators, or any env with
+    ``async_step`` / ``async_reset`` overrides. CPU-bound envs with blocking ``step()`` calls do not benefit from it.
+
+    From async code, use ``await vec.async_step(...)`` / ``await vec.async_reset(...)``. The sync ``step()`` /
+    ``reset()`` run those coroutines on a private event loop owned by this VecEnv, so they must not be called from
+    inside a running loop.
+
+    A call waits for every sub-env, also when one raises (the first error, in the order of the sub-envs, is then
+    raised) or when the call is cancelled (each sub-env's coroutine is), so that nothing runs on behind the next one.
+
+    Args:
+        env_fns: Callables that each build one sub-environment. If one raises, the sub-envs already built are closed
+            before the error propagates.
+        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
+            index; None passes none.
+
+    Raises:
+        SpaceMismatch: The sub-envs' spaces differ.
+        TypeError: An env_fn gives no Env.
+        ValueError: There is no env_fn, or two gave the same object.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        *,
+        autoreset: bool = True,
+        autoreset_options: AutoresetOptions = None,
+    ) -> None:
+        super().__init__(env_fns, autoreset=autoreset, autoreset_options=autoreset_options)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._guard = CallGuard(type(self).__name__)
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Run ``async_step()`` on the private event loop.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; await ``async_step()`` there.
+        """
+        return self._run("step", lambda: self._step(actions))
+
+    def reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Run ``async_reset()`` on the private event loop.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; await ``async_reset()`` there.
+        """
+        return self._run("reset", lambda: self._reset(seed, options))
+
+    async def async_step(self, actions: Any) -> VecStepResult[Any]:
+        """Step all environments concurrently (see ``VecEnv.step``).
+
+        Raises:
+            AsyncCallPending: An earlier call is still running.
+        """
+        with self._guard("step()"):
+            return await self._step(actions)
+
+    async def async_reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset all environments concurrently (see ``VecEnv.reset``).
+
+        Raises:
+            AsyncCallPending: An earlier call is still running.
+        """
+        with self._guard("reset()"):
+            return await self._reset(seed, options)
+
+    def close(self) -> None:
+        """Close all sub-environments and the private event loop; closing again does nothing.
+
+        Raises:
+            AsyncCallPending: A call is still running.
+        """
+        with self._guard("close()"):
+            try:
+                super().close()
+            finally:
+                if self._loop is not None and not self._loop.is_closed():
+                    # In a thread, since this one may be inside a loop of the caller's.
+                    thread = threading.Thread(target=_wind_up, args=(self._loop,))
+                    thread.start()
+                    thread.join()
+
+    async def _step(self, actions: Any) -> VecStepResult[Any]:
+        row_actions = self._step_inputs(actions)
+        batch = self._new_batch()
+
+        async def step_sub_env(sub_env: SubEnv, action: Any) -> None:
+            batch.write_step(sub_env.index, await sub_env.async_step(action))
+
+        await _gather(map(step_sub_env, self._sub_envs, row_actions))
+        return batch.step_result()
+
+    async def _reset(self, seed: Any, options: Any) -> VecResetResult[Any]:
+        row_inputs = self._reset_inputs(seed, options)
+        batch = self._new_batch()
+
+        async def reset_sub_env(sub_env: SubEnv, row_seed: Any, row_options: Any) -> None:
+            batch.write_reset(sub_env.index, await sub_env.async_reset(row_seed, row_options))
+
+        seeds, row_options = zip(*row_inputs, strict=True)
+        await _gather(map(reset_sub_env, self._sub_envs, seeds, row_options))
+        self._has_reset = True
+        return batch.reset_result()
+
+    def _run(self, name: str, call: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Run a coroutine on the private loop until it, and all it started, has ended."""
+        import asyncio
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RuntimeError(
+                f"AsyncVecEnv.{name}() was called inside a running event loop; use `await vec.async_{name}(...)`"
+            )
+        with self._guard(f"{name}()"):
+            self._require_open(f"{name}()")
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                # Without it a VecEnv that is dropped unclosed leaves its loop's selector and sockets to a warning.
+                weakref.finalize(self, self._loop.close)
+            task: asyncio.Task[_T] | None = None
+            try:
+                task = self._loop.create_task(call())
+                return self._loop.run_until_complete(task)
+            except BaseException:
+                # Ctrl-C ends the loop, not the task. Let the sub-envs wind up, however often it is pressed.
+                while task is not None and not task.done():
+                    with suppress(KeyboardInterrupt, SystemExit):
+                        task.cancel()
+                        self._loop.run_until_complete(asyncio.wait([task]))
+                raise
+
+
+def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+    """Let what sub-envs have left running on a loop end, then close it."""
+    import asyncio
+
+    async def cancel_all() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await loop.shutdown_asyncgens()
+
+    try:
+        loop.run_until_complete(cancel_all())
+    finally:
+        loop.close()
+
+
+async def _gather(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Wait until every coroutine has ended, even when one raises or this call is cancelled."""
+    import asyncio
+
+    for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
+        if outcome is not None:
+            raise outcome

@@ -1,0 +1,67 @@
+"""SyncVecEnv: the sub-envs one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sekai.batching.inputs import AutoresetOptions
+from sekai.results import VecResetResult, VecStepResult
+from sekai.types import ActType, ObsType, SeedType
+from sekai.vector.sub_envs.in_process import InProcessVecEnv
+from sekai.vector.sub_envs.sub_env import EnvFn
+
+
+class SyncVecEnv(InProcessVecEnv[ObsType, ActType]):
+    """Vectorised env that runs N sub-environments sequentially in a single process.
+
+    Best for fast environments where multiprocessing overhead would dominate.
+
+    Args:
+        env_fns: Callables that each build one sub-environment. If one raises, the sub-envs already built are closed
+            before the error propagates.
+        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        copy: Kept for backwards compatibility. Batched observations are always freshly allocated arrays, so this
+            has no effect.
+        autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
+            index; None passes none.
+
+    Raises:
+        SpaceMismatch: The sub-envs' spaces differ.
+        TypeError: An env_fn gives no Env.
+        ValueError: There is no env_fn, or two gave the same object.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        *,
+        autoreset: bool = True,
+        copy: bool = True,
+        autoreset_options: AutoresetOptions = None,
+    ) -> None:
+        super().__init__(env_fns, autoreset=autoreset, autoreset_options=autoreset_options)
+
+    def step(self, actions: Any) -> VecStepResult[Any]:
+        """Step all environments, in order, with a batch of actions (see ``VecEnv.step``).
+
+        An exception of a sub-env propagates as it is: those before it have been stepped, those after it have not.
+        """
+        row_actions = self._step_inputs(actions)
+        batch = self._new_batch()
+        batch.step_sub_envs(self._sub_envs, row_actions)
+        return batch.step_result()
+
+    def reset(
+        self,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Reset all environments, in order (see ``VecEnv.reset``)."""
+        row_inputs = self._reset_inputs(seed, options)
+        batch = self._new_batch()
+        for sub_env, (row_seed, row_options) in zip(self._sub_envs, row_inputs, strict=True):
+            batch.write_reset(sub_env.index, sub_env.reset(row_seed, row_options))
+        self._has_reset = True
+        return batch.reset_result()

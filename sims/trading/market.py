@@ -1,0 +1,285 @@
+"""The law of ``Trading-v0``: what one account can be told, what it holds, and what a bar does to it.
+
+Wealth, cash, positions and costs count in the wealth an episode starts with (so it starts at 1.0), units are wealth
+per price, and rates are fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import float32, float64, int64
+from numpy.typing import NDArray
+
+from sekai.checks import check_count
+from sekai.kernels import jit, streams
+from sekai.spaces import Box, Discrete, Space
+from sims.checks import check_choice
+
+#: Wealth at the start of an episode.
+START_WEALTH = 1.0
+#: Least growth of wealth per bar that the log reward tells apart; ruin pays ``log(GROWTH_FLOOR)``, not -inf.
+GROWTH_FLOOR = 1e-6
+#: Wealth above which an episode is truncated. One more bar from here stays far inside float64, given the limits that
+#: ``sims.data.PriceHistory`` sets to prices and their rises.
+MAX_WEALTH = 1e100
+
+_CHOICES = {
+    "actions": ("discrete", "weight"),
+    "execution": ("open", "close"),
+    "reward": ("log_growth", "return"),
+}
+
+
+# -- records -----------------------------------------------------------------------------------------------
+
+
+class TradingParams(NamedTuple):
+    """What one bar is, costs and pays. See ``TradingVecEnv`` for the market itself.
+
+    Attributes:
+        prices: The history, a ``sims.data.PriceHistory``; None stands for the one that ``TradingVecEnv`` loads.
+        lookback: Returns in the observation, bars, at least 1.
+        episode_length: Steps (bars) after which an episode is truncated, at least 1; None for the end of the data.
+        actions: ``"discrete"`` (0 short, 1 flat, 2 long) or ``"weight"`` (a number in [-1, 1]).
+        transaction_cost: Fraction of the value traded, in [0, 1).
+        borrow_rate: Per bar, fraction of the value of a short position, in [0, 1).
+        execution: Price of a trade: ``"open"`` of the next bar, or the ``"close"`` last seen; None for what
+            ``TradingVecEnv`` takes by the history.
+        reward: ``"log_growth"`` of wealth or its simple ``"return"``.
+    """
+
+    prices: Any = None
+    lookback: int = 32
+    episode_length: int | None = 252
+    actions: str = "discrete"
+    transaction_cost: float = 1e-3
+    borrow_rate: float = 0.0
+    execution: str | None = None
+    reward: str = "log_growth"
+
+
+class Prices(NamedTuple):
+    """The history as row functions read it.
+
+    Attributes:
+        close: f8 (T,), the close of each bar.
+        execution: f8 (T-1,), the price at which a decision taken after bar ``i`` trades: ``close[i]``, or the open
+            of bar ``i + 1``.
+        returns: f4 (T-1,), ``close[j + 1] / close[j] - 1``.
+    """
+
+    close: NDArray[float64]
+    execution: NDArray[float64]
+    returns: NDArray[float32]
+
+
+class Account(NamedTuple):
+    """One account per sub-env.
+
+    Attributes:
+        bar: The last bar whose close has been seen.
+        end: The bar with which the episode is truncated at the latest.
+        units: Units of the asset held, negative when short.
+        cash: Cash held, may be negative only after a loss on a short position.
+        price: The close of ``bar``.
+        wealth: ``cash + units * price``.
+        position: The weight held, ``units * price / wealth``, and 0 at ruin (wealth at or below 0).
+        turnover: Value traded over wealth in the last step, both at the execution price and before costs; 0 after a
+            ruinous gap.
+        cost: Paid for that trade.
+        borrow: Paid for the short position held over the last bar.
+    """
+
+    bar: int64
+    end: int64
+    units: float64
+    cash: float64
+    price: float64
+    wealth: float64
+    position: float64
+    turnover: float64
+    cost: float64
+    borrow: float64
+
+
+class Start(NamedTuple):
+    """What a reset can be told.
+
+    Attributes:
+        start: The bar to begin at; -1 for one drawn uniformly from all on which a whole episode fits.
+    """
+
+    start: int = -1
+
+
+# -- one row -----------------------------------------------------------------------------------------------
+
+
+@jit
+def reset_row(params: Any, derived: Prices, state: Any, random: Any, i: int, options: Start) -> None:
+    """Begin an episode, flat and with a wealth of 1.
+
+    A start is drawn even where one is named, so that naming one moves no later draw.
+    """
+    last = len(derived.close) - 1
+    room = 1 if params.episode_length is None else params.episode_length
+    drawn = streams.integers(random, i, params.lookback, last - room + 1)
+    bar = options.start if options.start >= 0 else drawn
+    state.bar[i] = bar
+    state.end[i] = last if params.episode_length is None else min(bar + params.episode_length, last)
+    state.units[i], state.cash[i] = 0.0, START_WEALTH
+    state.price[i], state.wealth[i], state.position[i] = derived.close[bar], START_WEALTH, 0.0
+    state.turnover[i], state.cost[i], state.borrow[i] = 0.0, 0.0, 0.0
+
+
+@jit
+def trade_row(units: float, cash: float, price: float, weight: float, rate: float) -> tuple[float, float, float, float]:
+    """Trade one account to a weight that holds exactly after the cost has been paid.
+
+    With wealth ``W = cash + u`` and position ``u = units * price`` before the trade, the position after it is the
+    ``x`` that solves ``x = weight * (W - rate * |x - u|)``. The value traded is therefore
+
+        ``|x - u| = (weight * W - u) / (1 + rate * weight)``  when ``weight * W > u`` (a purchase),
+        ``|x - u| = (u - weight * W) / (1 - rate * weight)``  when ``weight * W < u`` (a sale),
+
+    and nothing is traded when the two are equal: an account that is all long, or flat, stays as it is to the bit.
+    That trade leaves ``W' = (W + rate * u) / (1 + rate * weight)`` in a purchase and ``(W - rate * u) / (1 - rate *
+    weight)`` in a sale, which is above 0 just when ``W > rate * |u|``. Any other account cannot even pay for its way
+    out: it is closed out, whatever the weight asked for, and is left with a wealth of 0 or less and no position.
+
+    Args:
+        units: Units held, negative when short.
+        cash: Cash held.
+        price: Price of the trade, above 0.
+        weight: Value of the position wanted, over wealth, in [-1, 1].
+        rate: Cost as a fraction of the value traded, in [0, 1).
+
+    Returns:
+        Units and cash after the trade, the value traded, and the cost, which has been taken from the cash.
+    """
+    position = units * price
+    wealth = cash + position
+    if wealth <= rate * abs(position):
+        weight = 0.0
+    change = weight * wealth - position
+    if change == 0.0:
+        return units, cash, 0.0, 0.0
+    # One formula for both directions: a branch on the direction is one that the processor mostly guesses wrong.
+    traded = abs(change) / (1.0 + rate * (weight if change > 0.0 else -weight))
+    cost = rate * traded
+    wealth -= cost
+    position = weight * max(wealth, 0.0)  # rounding may take the last of it
+    return position / price, wealth - position, traded, cost
+
+
+@jit
+def step_row(params: Any, derived: Prices, state: Any, i: int, action: Any) -> tuple[float, bool, bool]:
+    """Advance an account by one bar.
+
+    In this order: trade to the weight wanted at the execution price, or close out an account that cannot pay for
+    that (the position held before earns the gap from the last close up to there); pay ``borrow_rate`` on the value
+    of a short position at that price; hold the position to the next close; mark the account there.
+
+    Args:
+        params: See ``TradingParams``.
+        derived: The prices.
+        state: Columns of accounts; ``bar < T - 1`` and ``wealth > 0`` in row ``i``.
+        i: The row.
+        action: 0, 1 or 2, or an array (1,) of a weight in [-1, 1].
+
+    Returns:
+        The reward; whether the account is ruined; whether this was the last bar of the episode, or wealth is above
+        ``MAX_WEALTH``.
+    """
+    weight = action - 1.0 if params.actions == "discrete" else float64(action[0])
+    bar = state.bar[i]
+    price = derived.execution[bar]
+    wealth = state.cash[i] + state.units[i] * price
+    units, cash, traded, cost = trade_row(state.units[i], state.cash[i], price, weight, params.transaction_cost)
+    borrow = params.borrow_rate * (-units * price) if units < 0.0 else 0.0
+    cash -= borrow
+    state.turnover[i] = traded / wealth if wealth > 0.0 else 0.0
+    state.cost[i], state.borrow[i] = cost, borrow
+
+    bar += 1
+    close = derived.close[bar]
+    position = units * close
+    wealth = cash + position
+    growth = wealth / state.wealth[i]
+    reward = math.log(max(growth, GROWTH_FLOOR)) if params.reward == "log_growth" else growth - 1.0
+    state.bar[i], state.units[i], state.cash[i] = bar, units, cash
+    state.price[i], state.wealth[i] = close, wealth
+    state.position[i] = position / wealth if wealth > 0.0 else 0.0
+    return reward, wealth <= 0.0, bar >= state.end[i] or wealth > MAX_WEALTH
+
+
+@jit
+def observe_row(derived: Prices, state: Any, i: int, observation: NDArray[float32]) -> None:
+    """Write the returns of the last ``lookback`` bars up to ``bar``, oldest first, then the weight held."""
+    lookback = len(observation) - 1
+    window = derived.returns[state.bar[i] - lookback :]  # indexed from 0 up: many are copied at a time
+    for k in range(lookback):
+        observation[k] = window[k]
+    observation[lookback] = state.position[i]
+
+
+# -- all rows ----------------------------------------------------------------------------------------------
+
+
+def check(params: TradingParams) -> None:
+    """Refuse what is out of its range, and a history on which no episode fits.
+
+    Raises:
+        TypeError: Something is of another type.
+        ValueError: Something is out of its range.
+    """
+    check_count(params.lookback, "lookback")
+    steps = 1 if params.episode_length is None else check_count(params.episode_length, "episode_length")
+    for name in ("transaction_cost", "borrow_rate"):
+        number = getattr(params, name)
+        if not 0.0 <= number < 1.0:
+            raise ValueError(f"{name}: expected a number in [0, 1), got {number}")
+    for name, choices in _CHOICES.items():
+        check_choice(name, getattr(params, name), choices)
+    if params.execution == "open" and params.prices.open is None:
+        raise ValueError("execution='open': expected prices with a column 'open', got closes alone")
+    needed = params.lookback + steps + 1
+    if len(params.prices) < needed:
+        raise ValueError(
+            f"prices: expected at least {needed} bars (lookback {params.lookback} + "
+            f"{steps} step{'s' * (steps > 1)} of an episode + 1), got {len(params.prices)}"
+        )
+
+
+def check_options(params: TradingParams, options: Start) -> None:
+    """Refuse a start with too few bars before it, or none after it.
+
+    Raises:
+        ValueError: It is one.
+    """
+    first, last = params.lookback, len(params.prices) - 2
+    if not first <= options.start <= last:
+        raise ValueError(f"start: expected an integer in [{first}, {last}], got {options.start}")
+
+
+def prepare(params: TradingParams) -> Prices:
+    """The history as row functions read it."""
+    close = params.prices.close
+    execution = params.prices.open[1:] if params.execution == "open" else close[:-1]
+    return Prices(close, execution, returns=(close[1:] / close[:-1] - 1.0).astype(float32))
+
+
+def observation_space(params: TradingParams) -> Space[Any]:
+    """Returns above -1 (float32 may round to it), then a weight, which falls without bound as a short loses."""
+    low = np.full(params.lookback + 1, -1.0, dtype=float32)
+    high = np.full(params.lookback + 1, np.inf, dtype=float32)
+    low[-1], high[-1] = -np.inf, 1.0
+    return Box(low, high, dtype=float32)
+
+
+def action_space(params: TradingParams) -> Space[Any]:
+    """A position to take, or a weight."""
+    return Discrete(3) if params.actions == "discrete" else Box(-1.0, 1.0, (1,), float32)
