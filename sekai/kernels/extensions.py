@@ -22,7 +22,7 @@ def is_versioned(module: str | None) -> bool:
 
 
 class Extensions:
-    """What is registered, as far as it is no part of Numba; looked through again as it grows."""
+    """What is registered, as far as it is no part of Numba and ``look`` has seen it."""
 
     def __init__(self) -> None:
         """Know none yet."""
@@ -33,22 +33,25 @@ class Extensions:
 
     def of_function(self, function: Any) -> list[Any]:
         """The forms of a function."""
-        self._look()
         return self._of_functions.get(id(function), [])
 
     def of_names(self, names: set[str]) -> Iterator[Any]:
-        """The forms of methods and attributes of any type that have one of some names, and of all operators."""
-        self._look()
+        """The forms of methods and attributes of any type that have one of some names."""
         for name in sorted(names & self._of_names.keys()):
             yield from self._of_names[name]
-        yield from self._of_operators
 
-    def _look(self) -> None:
+    def of_operators(self) -> list[Any]:
+        """The forms of all operators."""
+        return self._of_operators
+
+    def look(self) -> None:
+        """Take note of what has been registered since."""
         for kind, seen in self._seen.items():
             templates = getattr(builtin_registry, kind)
             for template in templates[seen:]:
                 form = getattr(template, "_overload_func", None)
-                if form is None or is_versioned(form.__module__):
+                # By where its code stands: what wraps another function goes by that one's module, if it has one.
+                if form is None or is_versioned(form.__globals__.get("__name__")):
                     continue
                 if kind == "attributes":
                     self._of_names[template._attr].append(form)

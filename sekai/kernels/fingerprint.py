@@ -42,6 +42,7 @@ def describe(function: Any) -> Iterator[str]:
             compiled.
     """
     cpu_target.typing_context.refresh()  # so that it knows all overloads
+    EXTENSIONS.look()
     waiting = [_plain(function)]
     seen: set[int] = set()
     while waiting:
@@ -73,6 +74,8 @@ class _Parts:
             self.texts += [name, *self._describe(value)]
         for form in EXTENSIONS.of_names(_attribute_names(function.__code__)):
             self.texts += ["extension", *self._describe(form)]
+        # Any code may use an operator, without a name.
+        self.functions += map(_plain, EXTENSIONS.of_operators())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Parts) and (self.texts, self.functions) == (other.texts, other.functions)
