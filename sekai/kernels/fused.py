@@ -416,7 +416,7 @@ class _Writer:
     # -- functions
 
     def block(self, mode: str) -> list[str]:
-        """The step of rows ``lo`` to ``hi``; returns how many have ended, those before them included.
+        """The step of rows ``lo`` to ``hi`` after ``now`` steps; ``total``, rows that have ended, goes on.
 
         Args:
             mode: See ``Fused.step``.
@@ -452,12 +452,8 @@ class _Writer:
         elif observes:
             loop += ["ends = 0", *_each_row([f"ends += _int32({ended})"]), "if ends > 0:"]
             loop += _indented(_each_row([f"if {ended}:", *_indented(self.end(mode))]))
-        return [
-            f"def block(total, lo, hi, count, n, addresses, {', '.join([*self.actions, *self.shared])}):",
-            "    now, after = count, count + 1",
-            *_indented(self.with_memory("lo", "hi", [*self.results(), *self.rows(), *loop], [*self.kept, "now"])),
-            "    return total",
-        ]
+        made = [*self.results(), *self.rows()]
+        return ["after = now + 1", *self.with_memory("lo", "hi", [*made, *loop], [*self.kept, "now"])]
 
     def end(self, mode: str) -> list[str]:
         """Lines for row ``i``, whose episode has ended."""
@@ -471,7 +467,7 @@ class _Writer:
         return [*lines, "total += 1"]
 
     def invalid(self, freezes: bool) -> list[str]:
-        """Count what is no action in some rows; that of a frozen row is not looked at."""
+        """Count what is no action in rows ``lo`` to ``hi``, as ``bad``; that of a frozen row is not looked at."""
         lines = ["bad = 0"]
         for k, part in enumerate(self.market.actions.parts):
             width = part.width
@@ -502,48 +498,64 @@ class _Writer:
                 good = " & ".join(f"({each.format(x=item)})" for each, item in zip(part.valid, items, strict=True))
                 good = f"({good}) | frozen[i]" if freezes else good
                 lines += ["for i in range(hi - lo):", f"    bad += _int32(not ({good}))"]
-        lines = self.with_memory("lo", "hi", [*lines, "return bad"])
-        return [f"def invalid(lo, hi, n, addresses, {', '.join(self.actions)}):", *_indented(lines)]
+        return self.with_memory("lo", "hi", lines)
+
+    def functions(self, invalid: list[str], block: list[str]) -> list[str]:
+        """The functions that a parallel loop calls. A serial one has their lines in it, which are compiled once then."""
+        actions = ", ".join(self.actions)
+        return [
+            f"def invalid(lo, hi, n, addresses, {actions}):",
+            *_indented([*invalid, "return bad"]),
+            f"def block(total, lo, hi, now, n, addresses, {', '.join([actions, *self.shared])}):",
+            *_indented([*block, "return total"]),
+        ]
 
     def step(self, mode: str) -> list[str]:
         """The step of all rows, serial and parallel: both return how many ended, or -1 if an action is none."""
-        passed = ", ".join([*self.actions, *self.shared])
-        begin = [
-            f"if _invalid(0, n, n, addresses, {', '.join(self.actions)}) > 0:",
-            "    return -1",
-        ]
+        invalid, of_block = self.invalid(mode in ("freeze", "go on")), self.block(mode)
+        actions = ", ".join(self.actions)
+        passed = ", ".join([actions, *self.shared])
         count = ["slot_now[0] = now + 1"] if mode != "go on" else []
         kept = {"freeze": self.kept[:1], "keep": self.kept[: 1 + len(self.seen)]}.get(mode, self.kept)
         shapes = {each.name: each.shape for each in self.market.memory.columns}
         gather = [line for name in kept for line in _copy_row(name, "total", name, "start + k", shapes[name])]
         gather.append("total += 1")
-        block = "_block({0}, lo, min(lo + {1}, {2}), now, n, addresses, {3})"
         serial = [
-            *begin,
-            "total = 0 * n",
+            "lo, hi = 0, n",
+            *invalid,
+            "if bad > 0:",
+            "    return -1",
+            *self.with_memory("0", "n", ["total = 0 * now"]),
             f"for lo in range(0, n, {BLOCK}):",
-            f"    total = {block.format('total', BLOCK, 'n', passed)}",
+            f"    hi = min(lo + {BLOCK}, n)",
+            *_indented(of_block),
+            *count,
+            "return total",
         ]
         parallel = [
-            *begin,
+            f"if _invalid(0, n, n, addresses, {actions}) > 0:",
+            "    return -1",
             "counts = _zeros(num_threads, _int64)",
             "for thread in _prange(num_threads):",
             "    start, stop = thread * n // num_threads, (thread + 1) * n // num_threads",
             "    mine = start",
             f"    for lo in range(start, stop, {BLOCK}):",
-            f"        mine = {block.format('mine', BLOCK, 'stop', passed)}",
+            f"        mine = _block(mine, lo, min(lo + {BLOCK}, stop), now, n, addresses, {passed})",
             "    counts[thread] = mine - start",
             "total = counts[0]",
             "for thread in range(1, num_threads):",
             "    start = thread * n // num_threads",
             "    for k in range(counts[thread]):",
             *_indented(gather, 2),
+            *count,
+            "return total",
         ]
         return [
+            *self.functions(invalid, of_block),
             f"def serial(n, addresses, {passed}):",
-            *_indented(self.with_memory("0", "n", [*serial, *count, "return total"])),
+            *_indented(serial),
             f"def parallel(n, num_threads, addresses, {passed}):",
-            *_indented(self.with_memory("0", "n", [*parallel, *count, "return total"])),
+            *_indented(self.with_memory("0", "n", parallel)),
         ]
 
     def reset(self) -> list[str]:
@@ -581,39 +593,48 @@ class _Writer:
         width = self.market.observations.parts[0].width
         arrays = "all_seen, last, all_action, bases, strides, when, refused"
         given = ", ".join(["first", "steps", arrays, *self.shared, *parameters.names])
-        passed = ", ".join(["taken", *self.shared])
-        loop = [
-            "mine, at = steps * start, bases.copy()",
-            f"for lo in range(start, stop, {BLOCK}):",
-            f"    hi = min(lo + {BLOCK}, stop)",
-            "    for k in range(steps):",
-            "        step = first + k",
-            "        taken, seen = all_action[step], all_seen[step]",
-            f"        seen_rows = _read_only_rows(seen, lo, hi, {width})",
-            f"        taken_rows = _rows(taken, lo, hi, {action_width})",
-            f"        _act(_policy, {parameters.put_together('{}')}, seen_rows, taken_rows)",
-            "        if _invalid(lo, hi, n, bases, taken) > 0:",
-            "            if not 0 <= refused[thread, 0] <= step:",
-            "                refused[thread, 0] = step",
-            "            break",
-            "        for array in range(1, len(at)):",
-            "            at[array] = bases[array] + step * strides[array]",
-            "        if step + 1 == len(all_seen):",
-            "            at[4] = last",
-            "        before = mine",
-            f"        mine = _block(mine, lo, hi, now + k, n, at, {passed})",
-            "        for e in range(before, mine):",
-            "            when[e] = step",
-            "refused[thread, 1] = mine - steps * start",
-        ]
-        serial = ["start, stop = 0, n", "for thread in range(1):", *_indented(loop)]
-        share = "start, stop = thread * n // num_threads, (thread + 1) * n // num_threads"
-        parallel = ["for thread in _prange(num_threads):", *_indented([share, *loop])]
+        invalid, of_block = self.invalid(False), self.block("reset")
+
+        def loop(bad: list[str], of_block: list[str]) -> list[str]:
+            return [
+                "total, addresses = steps * start, bases.copy()",
+                f"for lo in range(start, stop, {BLOCK}):",
+                f"    hi = min(lo + {BLOCK}, stop)",
+                "    for k in range(steps):",
+                "        step, now = first + k, origin + k",
+                "        action0, seen = all_action[step], all_seen[step]",
+                f"        seen_rows = _read_only_rows(seen, lo, hi, {width})",
+                f"        action_rows = _rows(action0, lo, hi, {action_width})",
+                f"        _act(_policy, {parameters.put_together('{}')}, seen_rows, action_rows)",
+                *_indented(bad, 2),
+                "        if bad > 0:",
+                "            if not 0 <= refused[thread, 0] <= step:",
+                "                refused[thread, 0] = step",
+                "            break",
+                "        for array in range(1, len(addresses)):",
+                "            addresses[array] = bases[array] + step * strides[array]",
+                "        if step + 1 == len(all_seen):",
+                "            addresses[4] = last",
+                "        before = total",
+                *_indented(of_block, 2),
+                "        for e in range(before, total):",
+                "            when[e] = step",
+                "refused[thread, 1] = total - steps * start",
+            ]
+
+        called = ", ".join(["action0", *self.shared])
+        call_invalid = ["bad = _invalid(lo, hi, n, addresses, action0)"]
+        call_block = [f"total = _block(total, lo, hi, now, n, addresses, {called})"]
+        slot = self.with_memory("0", "n", ["origin = now"], address="bases[0]")
         return [
+            *self.functions(invalid, of_block),
             f"def serial(n, {given}):",
-            *_indented(self.with_memory("0", "n", [*serial, "slot_now[0] += steps"], address="bases[0]")),
+            *_indented([*slot, "start, stop, thread = 0, n, 0", *loop(invalid, of_block), "slot_now[0] += steps"]),
             f"def parallel(n, num_threads, {given}):",
-            *_indented(self.with_memory("0", "n", [*parallel, "slot_now[0] += steps"], address="bases[0]")),
+            *_indented([*slot, "for thread in _prange(num_threads):"]),
+            "        start, stop = thread * n // num_threads, (thread + 1) * n // num_threads",
+            *_indented(loop(call_invalid, call_block), 2),
+            "    slot_now[0] += steps",
         ]
 
     def compile(self, lines: Iterable[str]) -> dict[str, Any]:
@@ -703,7 +724,7 @@ class Fused:
         """
         if mode not in self._steps:
             writer = _Writer(self.market, self.market.told)
-            writer.compile([*writer.invalid(mode in ("freeze", "go on")), *writer.block(mode), *writer.step(mode)])
+            writer.compile(writer.step(mode))
             self._steps[mode] = Spread(*writer.spread(), explain=self.explain)
         return self._steps[mode]
 
@@ -724,7 +745,7 @@ class Fused:
             fields = Fields("parameters", parameters, writer.scope)
             writer.scope.update(_policy=policy, _act=act)
             source = f"def take_apart(parameters):\n    return ({fields.taken_apart},)"
-            writer.compile([*writer.invalid(False), *writer.block("reset"), *writer.roll(fields, action_width), source])
+            writer.compile([*writer.roll(fields, action_width), source])
             self._rollouts[key] = Rolling(*writer.spread(), writer.scope["take_apart"])
         return self._rollouts[key]
 
