@@ -4,6 +4,7 @@ import os
 import signal
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,13 +46,26 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["SEKAI_CACHE_DIR"] = str(config.cache.mkdir("kernels"))
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file goes to one worker, so that what it compiles and builds is made once.
+
+    xdist's own groups are not in force under pytest 9.2 (pytest-xdist issue 1386).
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Files(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            name = nodeid.partition("::")[0].removeprefix("tests/")
+            return "processes" if name in PROCESSES else name
+
+    config.option.loadscopereorder = False  # as they were collected, not the files with the most tests first
+    return Files(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        name = item.path.relative_to(here).as_posix()
-        item.add_marker(pytest.mark.xdist_group("processes" if name in PROCESSES else item.path.stem))
     # First, so that no worker is left with them at the end: it is the longest of all groups.
+    here = Path(__file__).parent
     items.sort(key=lambda item: item.path.relative_to(here).as_posix() not in PROCESSES)
 
 

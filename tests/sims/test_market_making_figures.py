@@ -198,6 +198,7 @@ def test_the_printed_table_is_as_near_as_its_1000_paths_allow(symmetric, printed
 # -- items 3 and 4, played --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_cartea_and_jaimungal_gain_their_value_function():
     n_steps, paths, phi, alpha = 1000, 10_000, 0.01, 0.001
     env = MarketMakingVecEnv(

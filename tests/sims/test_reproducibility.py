@@ -56,20 +56,30 @@ CASES = [
     for number, settings in enumerate([{"max_episode_steps": 5}, *SETTINGS.get(spec.id, [])])
 ]
 each_case = pytest.mark.parametrize(("id", "settings"), CASES)
-#: Each mode is compiled by itself: markets as they come freeze among the slow tests alone.
-each_case_and_mode = pytest.mark.parametrize(
-    ("id", "settings", "autoreset"),
-    [
+
+
+def each_case_and_mode(slow):
+    """Each case with and without autoreset; ``slow(is_default, autoreset)``: whether it is one of the slow tests.
+
+    Each is compiled by itself.
+    """
+    cases = [
         pytest.param(
             *case.values,
             autoreset,
             id=f"{'autoreset' if autoreset else 'freezing'}-{case.id}",
-            marks=[pytest.mark.slow] * (case.id.endswith("-0") and not autoreset),
+            marks=[pytest.mark.slow] * slow(case.id.endswith("-0"), autoreset),
         )
         for autoreset in (True, False)
         for case in CASES
-    ],
-)
+    ]
+    return pytest.mark.parametrize(("id", "settings", "autoreset"), cases)
+
+
+#: Markets as they come freeze among the slow tests alone.
+quick_modes = each_case_and_mode(lambda is_default, autoreset: is_default and not autoreset)
+#: On several threads, nothing but markets as they come is quick: another loop is compiled.
+quick_threads = each_case_and_mode(lambda is_default, autoreset: not (is_default and autoreset))
 
 STEPS = 12
 
@@ -156,7 +166,7 @@ def test_a_single_env_is_a_row_of_the_native_one(id, settings):
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 7, 64])
-@each_case_and_mode
+@quick_modes
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_backends_of_this_process_agree(mode, id, settings, autoreset, num_envs):
     native = make(id, settings, num_envs, autoreset=autoreset)
@@ -202,7 +212,7 @@ def test_a_row_is_what_it_would_be_among_others(id, settings, num_envs):
         assert_same_rows(many, picked, rows, list(range(len(rows))))
 
 
-@each_case_and_mode
+@quick_modes
 @pytest.mark.parametrize("cuts", [[1], [63], [32], [7, 8, 40], [10, 20, 30, 50, 60]])
 def test_a_batch_may_be_cut_anywhere(id, settings, autoreset, cuts):
     whole = make(id, settings, 64, autoreset=autoreset)
@@ -224,7 +234,7 @@ def threads():
 
 
 @pytest.mark.compiled
-@each_case_and_mode
+@quick_threads
 def test_threads_change_nothing(id, settings, autoreset, threads):
     num_envs = 10_000  # from 8192 on a batch is spread over threads
     seeds = make_seeds(num_envs)

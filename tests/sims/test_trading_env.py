@@ -563,8 +563,8 @@ def test_the_execution_asked_for_is_taken():
         ({"borrow_rate": -1.0}, ValueError, "borrow_rate: expected a number in [0, 1), got -1.0"),
         ({"borrow_rate": np.inf}, ValueError, "borrow_rate: expected a finite number, got inf"),
         ({"actions": np.array(["discrete", "weight"])}, TypeError, "actions: expected a string, got array("),
-        ({"execution": np.array(["open", "close"])}, TypeError, "execution: expected a string or None, got array("),
-        ({"execution": {"open": 1}}, TypeError, "execution: expected a string or None, got {'open': 1}"),
+        ({"execution": np.array(["open", "close"])}, ValueError, "execution: expected 'open' or 'close', got array("),
+        ({"execution": {"open": 1}}, ValueError, "execution: expected 'open' or 'close', got {'open': 1}"),
         ({"execution": "vwap"}, ValueError, "execution: expected 'open' or 'close', got 'vwap'"),
         ({"reward": "sharpe"}, ValueError, "reward: expected 'log_growth' or 'return', got 'sharpe'"),
         ({"reward": ["return"]}, TypeError, "reward: expected a string, got ['return']"),
@@ -589,7 +589,7 @@ def test_bad_arguments_are_refused(argument, error, text):
 
 def test_an_execution_that_is_no_name_is_refused_with_closes_alone():
     for execution in (np.array(["open", "close"]), ["open"]):
-        with pytest.raises(TypeError, match=r"execution: expected a string or None, got "):
+        with pytest.raises(ValueError, match=r"execution: expected 'open' or 'close', got "):
             make_env(1, prices=make_table()["close"], execution=execution)
 
 
