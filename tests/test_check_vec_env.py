@@ -24,6 +24,9 @@ from sekai.testing import check_vec_env
 from sekai.testing.kernels import Form, vectorisation_hints
 from sekai.vector import ProcVecEnv, SyncVecEnv, VecNormalizeReward, VecRecordEpisodeStatistics
 
+#: Faults that a wide batch alone brings are in ``test_check_wide.py``.
+pytestmark = pytest.mark.usefixtures("narrow")
+
 #: Whether there is a second thread.
 THREADED = numba.config.NUMBA_NUM_THREADS > 1
 
@@ -321,8 +324,6 @@ FAULTS = {
 
 #: Seen only where kernels are compiled.
 FAULTS_OF_KERNELS = {
-    markets.LargeBatches: "step 1: rewards[0]: expected #, as in a VecEnv of 7 with this seed and these actions, "
-    "got # in one of # (sub-env 0)",
     markets.Threads: "step 1: observations[0, 0]: expected #, as on 1 thread, got # on 2 (sub-env 0 of #)",
     markets.OwnThreads: "step 1: observations[0, 0]: expected #, as on 1 thread, got # on 2 (sub-env 0 of #)",
     markets.ObjectMode: "advance_as_objects(): expected a kernel compiled to machine code, got one in object mode",
@@ -335,7 +336,6 @@ FAULTS_OF_KERNELS = {
 }
 
 
-@pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("market", FAULTS, ids=lambda market: market.__name__)
 def test_a_fault_is_named_with_the_array_and_the_row(market):
     assert re.match(like(FAULTS[market]), the_only_finding(market))
@@ -352,7 +352,7 @@ def test_a_fault_of_a_kernel_is_named(market):
 
 def test_every_broken_market_is_looked_at():
     broken = {each for each in vars(markets).values() if isinstance(each, type) and issubclass(each, GoodVec)}
-    others = {GoodVec, markets.AnotherResult, markets.SharedGenerator}
+    others = {GoodVec, markets.AnotherResult, markets.SharedGenerator, markets.LargeBatches}
     shared = {markets.SharedGeneratorOtherRows, markets.ObservingDraws}
     assert broken == FAULTS.keys() | FAULTS_OF_KERNELS.keys() | others | shared
 
@@ -466,7 +466,6 @@ class Altered(NestedVec):
         return replace(result, observations=self.alter(dict(result.observations)))
 
 
-@pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize(
     ("alter", "message"),
     [
@@ -495,7 +494,6 @@ def test_a_part_of_nested_observations_is_named(alter, message):
     assert re.match(like(message), the_only_finding(market))
 
 
-@pytest.mark.usefixtures("narrow")
 def test_a_part_of_nested_actions_is_named():
     class Writes(NestedVec):
         def _step(self, actions):
@@ -507,7 +505,6 @@ def test_a_part_of_nested_actions_is_named():
     assert re.match(like(message), the_only_finding(Writes))
 
 
-@pytest.mark.usefixtures("narrow")
 def test_a_sequence_that_differs_is_named():
     class Others(NestedVec):
         def _observe(self):
@@ -530,7 +527,6 @@ def test_final_observations_are_held_against_the_space():
     assert re.match(like(message), the_only_finding(Outside))
 
 
-@pytest.mark.usefixtures("narrow")
 def test_a_final_observation_where_no_episode_has_ended():
     class Early(markets.AnotherResult):
         def others(self, result):

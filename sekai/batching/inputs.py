@@ -50,11 +50,14 @@ def spread_seeds(seed: Any, n: int) -> list[SeedType]:
     if entries is None:
         return list(make_seed_sequence(check_seed(seed, _SEEDS), n))
     return [
-        entry
-        if entry is None or isinstance(entry, np.random.Generator)
-        else check_seed(entry, f"{_SEEDS}, sub-env {i}")
+        entry if entry is None or isinstance(entry, np.random.Generator) else _check_entry(entry, i)
         for i, entry in enumerate(entries)
     ]
+
+
+def _check_entry(entry: Any, i: int) -> int:
+    # Most are plain integers: of thousands, an error message for each would be most of a reset.
+    return entry if type(entry) is int and entry >= 0 else check_seed(entry, f"{_SEEDS}, sub-env {i}")
 
 
 def merge_seeds(seed: Any, n: int, rng: Callable[[], np.random.Generator]) -> np.random.SeedSequence | None:
@@ -75,9 +78,7 @@ def merge_seeds(seed: Any, n: int, rng: Callable[[], np.random.Generator]) -> np
     entries = _seed_list(seed, n)
     if entries is None:
         return np.random.SeedSequence(check_seed(seed, _SEEDS))
-    checked = [
-        None if entry is None else check_seed(entry, f"{_SEEDS}, sub-env {i}") for i, entry in enumerate(entries)
-    ]
+    checked = [None if entry is None else _check_entry(entry, i) for i, entry in enumerate(entries)]
     if all(entry is None for entry in checked):
         return None
     words: list[int] = []
