@@ -110,7 +110,7 @@ def assert_rolls_as_it_steps(make, policy_of, num_envs, num_steps, infos, action
 @pytest.mark.parametrize(
     "market",
     [
-        name if name in ("brownian", "limited", "drawn") else pytest.param(name, marks=pytest.mark.slow)
+        name if name in ("brownian", "drawn") else pytest.param(name, marks=pytest.mark.slow)
         for name in MARKETS
     ],
 )

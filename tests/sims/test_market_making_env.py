@@ -674,7 +674,7 @@ def test_writing_into_what_is_returned_changes_nothing(autoreset, num_envs):
 
 
 @pytest.mark.parametrize(
-    "num_envs", [1, 5, pytest.param(20_000, marks=pytest.mark.compiled)], ids=["one", "few", "recycled memory"]
+    "num_envs", [1, 5, pytest.param(20_000, marks=[pytest.mark.compiled, slow])], ids=["one", "few", "recycled memory"]
 )
 @pytest.mark.parametrize("autoreset", [True, pytest.param(False, marks=slow)])
 def test_what_is_returned_never_changes(autoreset, num_envs):

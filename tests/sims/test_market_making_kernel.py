@@ -365,10 +365,9 @@ def test_rows_are_independent(choices):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("given_as", ["scalars", pytest.param("columns", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "choices", [FEW[0], *(pytest.param(each, marks=pytest.mark.slow) for each in FEW[1:])], ids=CHOICES["midprice"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("given_as", ["scalars", "columns"])
+@pytest.mark.parametrize("choices", FEW, ids=CHOICES["midprice"])
 def test_neither_blocks_nor_threads_change_a_row(choices, given_as):
     rng = np.random.default_rng(8)
     rows, some = 10_001, [0, 1023, 1024, 2047, 2048, 4999, 5000, 5001, 9999, 10_000]
