@@ -16,21 +16,17 @@ _MARK = "_sekai_shared"
 
 
 def shared(member: _F) -> _F:
-    """Mark a method (or property getter) of a NativeVecEnv as shared by every sub-env.
+    """Say of a method or a property of a native env that what it gives belongs to all sub-envs alike.
 
-    ``get_attr()`` / ``call()`` then give its value to every sub-env as it is, instead of splitting an array with a
-    leading ``num_envs`` axis, which would mistake e.g. a schedule of n_steps rows for per-env values whenever
-    ``n_steps == num_envs``.
+    By its shape alone nobody could tell: a price grid of 64 levels looks like one number for each of 64 sub-envs, and
+    ``get_attr()`` and ``call()`` would deal it out.
 
     Examples:
-        >>> class MyVecEnv(NativeVecEnv):
-        ...     @shared
-        ...     def schedule(self) -> np.ndarray:  # (n_steps, 1), the same for every sub-env
-        ...         ...
-        ...
+        >>> class Auction(NativeVecEnv):
         ...     @property
         ...     @shared
-        ...     def tick_sizes(self) -> np.ndarray: ...
+        ...     def levels(self) -> np.ndarray:  # (64,), prices at which anybody may bid
+        ...         return self._levels
     """
     setattr(_function_of(member), _MARK, True)
     return member

@@ -166,7 +166,7 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
     # -- sub-env attributes --------------------------------------------------------------------------------
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment (see ``VecEnv.call``)."""
+        """Call a method, or read an attribute, of every sub-env (see ``VecEnv.call``)."""
         self._require_open("call()")
         base = self._base(method)
         if hasattr(base, "call"):

@@ -84,7 +84,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
 
     Args:
         num_envs: The number N of sub-envs, at least 1.
-        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        autoreset: Whether the step that ends an episode begins the next one (see ``VecEnv``).
         max_episode_steps: Truncate every sub-env after this many steps; None for no limit.
         autoreset_options: The options of the resets that autoreset makes (see ``NativeVecEnv``).
         **params: The fields of ``Params``.

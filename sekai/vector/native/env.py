@@ -64,46 +64,44 @@ class _Parts:
 
 
 class NativeVecEnv(VecEnv[ObsType, ActType]):
-    """Base class for environments that simulate every sub-env at once with array operations.
+    """A market whose sub-envs are rows of arrays, moved on together.
 
-    A native vector env keeps the state of all N sub-envs in arrays with a leading ``num_envs`` axis and advances
-    them together. Subclasses implement:
+    State is in arrays whose first axis has ``num_envs`` entries. A subclass writes:
 
-    - ``_reset_envs(indices, options)``: (re)initialise the sub-envs in ``indices``;
-    - ``_observe()``: the batched observation of all sub-envs;
-    - ``_step(actions)``: advance every sub-env;
-    - optionally ``_reset_infos(indices)``: info arrays for freshly reset sub-envs, and ``_observe_rows(indices)``: the
-      observations of some sub-envs, where that costs less than observing all.
+    - ``_reset_envs(indices, options)``, which begins episodes in some sub-envs;
+    - ``_observe()``, which gives what all of them show, as a batch;
+    - ``_step(actions)``, which moves all of them on;
+    - if it likes ``_reset_infos(indices)``, arrays that a reset tells of some sub-envs, and ``_observe_rows(indices)``,
+      what some of them show, where that costs less than observing all.
 
-    The base class provides seeding, per-env options, same-step autoreset, freezing without autoreset, snapshots of
-    everything returned, lazy per-env info dicts, ``ResetRequired`` from a ``step()`` before the first ``reset()``, and
-    an optional time limit.
+    The rest is done here: seeds, options of each sub-env, autoreset within the step or freezing without, a time limit,
+    ``ResetRequired`` where ``reset()`` has been forgotten, copies of all that is returned, and infos that become dicts
+    when somebody reads them.
 
-    With ``autoreset=False``, ``_step()`` still advances every sub-env: it is passed a frozen sub-env's last action
-    again, and ``self.frozen`` tells which sub-envs are frozen. A simulation that would read past its data, or that
-    should keep a finished sub-env's state (e.g. for ``get_attr``), must leave those sub-envs as they are.
+    Frozen sub-envs are stepped too: ``_step()`` finds the action that each of them took last, and ``self.frozen``
+    says which they are. It has to leave them alone if it would otherwise run out of data, or if what they hold is still
+    to be read.
 
-    There are two ways to draw. Kernels draw from ``self.streams``, one random stream per sub-env: then a sub-env's
-    numbers depend on its seed alone, and the env is draw-for-draw identical to the same env under SyncVecEnv. Array
-    draws come from one ``numpy.random.Generator``, ``self.rng``, shared by all sub-envs: an env that uses it is not
-    draw-for-draw identical to the same env under SyncVecEnv; it is identical in distribution, and exactly identical
-    whenever the dynamics are deterministic given the options.
+    There are two ways to draw. Kernels draw from ``self.streams``, one random stream per sub-env: a sub-env's numbers
+    are then those of its seed under any backend. ``self.rng`` is one NumPy generator for all of them, for draws of
+    whole arrays: with it they have the same distribution under every backend, and the same numbers only where nothing
+    is drawn.
 
     ``reset(seed=...)`` takes what every VecEnv takes. For the streams, an int derives one seed per sub-env, and a list
-    holds one each, where a None entry goes on with that stream. For the generator, an int is its seed; a list of
-    ``num_envs`` seeds is combined into one, where a None entry contributes a draw from the current stream (so a list
-    of only None continues it, like ``seed=None``); a Generator raises TypeError.
+    holds one each, where a None entry goes on with that stream. The generator is seeded by the int, or by all entries
+    of the list together; in the place of None stands a number drawn from it, and with nothing but None it goes on. A
+    Generator is no seed here: TypeError.
 
-    ``get_attr(name)`` / ``call(name)`` read attributes and methods of this object: an array with a leading
-    ``num_envs`` axis is split per env, anything else is repeated for every env, and so is everything a method or
-    property marked with ``@shared`` returns. ``set_attr(name, values)`` changes an existing attribute (a list of
-    ``num_envs`` values is stored as one array) and raises AttributeError for a name this object does not have.
+    ``get_attr(name)`` and ``call(name)`` find attributes and methods of this object. Of an array whose first axis has
+    ``num_envs`` entries each sub-env gets its own, unless the member is marked ``@shared``; all else is everybody's.
+    ``set_attr(name, values)`` changes what is there, a list to an array of one value each; AttributeError of a name
+    that is not.
 
     Args:
         num_envs: The number N of sub-envs, at least 1.
         observation_space: The space of one sub-env's observations.
         action_space: The space of one sub-env's actions.
-        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        autoreset: Whether the step that ends an episode begins the next one (see ``VecEnv``).
         max_episode_steps: Truncate every sub-env after this many steps, its infos carrying ``elapsed_steps``, as
             ``TimeLimit`` does; None for no limit.
         autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
@@ -250,7 +248,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The generator shared by all sub-envs (created from OS entropy if unseeded)."""
+        """The generator for draws of all sub-envs at once; before any seed, one of the system's entropy."""
         if self.__rng is None:
             self.__rng, _ = np_random()
         return self.__rng

@@ -30,38 +30,36 @@ _OWN_ERRORS = {OWN + kind.__name__: kind for kind in (SpaceMismatch, ValueError,
 
 
 class ProcVecEnv(VecEnv[ObsType, ActType]):
-    """Vectorised env using worker processes for true CPU-bound parallelism.
+    """Sub-envs in worker processes, one in each, or several where ``num_workers`` says so.
 
-    Sub-environments run in worker processes, several of them in one where ``num_workers`` says so. Use this for
-    CPU-intensive simulators; for I/O-bound or async environments use AsyncVecEnv, and for simulators that vectorise
-    with array operations prefer a native vector env (see ``sekai.make_vec``).
+    For simulators that keep a core busy. Where a step waits for a network, ``AsyncVecEnv`` does the same without
+    processes, and a market that can be written with arrays is quicker by far as a ``NativeVecEnv``.
 
-    Observations of fixed shapes (Box, Discrete, MultiDiscrete, MultiBinary and Dict/Tuple/MaskedBox of them), numeric
-    actions, rewards and flags travel through shared memory; only infos that are not empty are pickled.
+    Numeric actions, rewards, flags and observations whose shape does not change (all spaces but ``Sequence``) go
+    through shared memory; what is pickled is infos that hold something.
 
-    The default start method is "forkserver" ("spawn" on Windows), so the script that creates a ProcVecEnv must guard
-    its entry point with ``if __name__ == "__main__":``. env_fns are sent with cloudpickle, so lambdas and locally
-    defined classes work. A worker uses one numba and one BLAS thread, unless the environment variables say otherwise.
+    A worker begins as a fresh interpreter ("forkserver", on Windows "spawn"), which imports the script: what the
+    script does when it is run belongs under ``if __name__ == "__main__":``. ``env_fns`` may be lambdas and classes of
+    that script, since cloudpickle sends them. A worker uses one numba and one BLAS thread, unless the environment
+    variables say otherwise.
 
-    An exception inside a sub-env is re-raised in the parent as ``VecEnvWorkerError``, carrying the sub-env index and
-    the worker's traceback. The other sub-envs' replies are still collected, so the VecEnv stays usable afterwards (the
-    results of that call are discarded, including those of sub-envs that did advance); replies left unread by an
-    interrupted call (e.g. Ctrl-C, which workers ignore and leave to the parent) are discarded before the next command.
+    If a sub-env raises, so does the call: ``VecEnvWorkerError``, with the index and the worker's traceback. Nothing of
+    that call is kept, though other sub-envs may have made the step, and the next call works. Ctrl-C is the parent's
+    alone; what an interrupted call leaves unread is thrown away by the next one.
     A generator given as a seed is copied to its worker; the caller's own does not go on with it.
     A worker that dies also raises ``VecEnvWorkerError``, at once and in every later call: its rank is the first
     sub-env the worker ran, and the message names the worker and all its sub-envs.
 
     Args:
-        env_fns: Callables that each build one sub-environment (in its worker). If one raises (or anything else in the
-            constructor fails), the sub-envs already built are closed and the workers stopped before the error
-            propagates.
-        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
-        context: multiprocessing start method; defaults to "forkserver" ("spawn" on Windows).
+        env_fns: Called in the workers, each gives one sub-env. Where one fails, nothing of the others is left: what
+            has been built is closed, and no worker runs on.
+        autoreset: Whether the step that ends an episode begins the next one (see ``VecEnv``).
+        context: How processes start, by multiprocessing's name for it; None for the way above.
         close_timeout: Seconds ``close()`` waits for workers before terminating them.
-        num_workers: Worker processes; sub-envs are split evenly between them. Defaults to one process per sub-env;
-            more than there are sub-envs means that too.
-        shared_memory: Pass observations through shared memory. None (default) enables it when the observation space
-            allows; True requires it; False passes everything through pipes.
+        num_workers: How many processes share the sub-envs, as evenly as it goes; None, or more than there are
+            sub-envs, for one each.
+        shared_memory: Whether observations go through shared memory (True, an error where the space has no fixed
+            layout) or pipes (False); None for the former wherever it can be.
         autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
             index; None passes none.
         step_timeout: Seconds a call may take; a longer one raises ``VecEnvWorkerError`` naming the slow sub-envs, and
@@ -316,7 +314,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         return self._ask("call()", [CALL + _dumps((method, args, kwargs))] * len(self._pool.slices))
 
     def get_attr(self, name: str) -> list[Any]:
-        """Get an attribute from each sub-environment, searching its wrapper stack.
+        """An attribute of every sub-env, in the outermost of its wrappers that has it.
 
         Raises:
             VecEnvWorkerError: There is no such name, or its value cannot be pickled.
@@ -324,7 +322,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         return self._ask("get_attr()", [GET_ATTR + _dumps(name)] * len(self._pool.slices))
 
     def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Set an attribute on each sub-environment (one value, or a list of ``num_envs``).
+        """Change an attribute of every sub-env (see ``VecEnv.set_attr``).
 
         Raises:
             VecEnvWorkerError: There is no such name.
@@ -353,10 +351,12 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
     # -- the rest ------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close every sub-env, waiting up to ``close_timeout`` seconds before terminating workers.
+        """Close every sub-env and end the workers; those that have not after ``close_timeout`` seconds are terminated.
 
-        Workers close all their sub-envs even if one fails; the first failure is re-raised as ``VecEnvWorkerError``
-        once every worker has stopped. Closing again does nothing.
+        Closing again does nothing.
+
+        Raises:
+            VecEnvWorkerError: A sub-env could not be closed, the first of those; all workers have ended.
         """
         if self._closed:
             return

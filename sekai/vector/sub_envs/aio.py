@@ -22,22 +22,20 @@ _T = TypeVar("_T")
 
 
 class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
-    """Vectorised env using asyncio to run N environments concurrently.
+    """Sub-envs that wait at the same time, on an event loop.
 
-    Ideal for I/O-bound environments such as live market data feeds, REST-based simulators, or any env with
-    ``async_step`` / ``async_reset`` overrides. CPU-bound envs with blocking ``step()`` calls do not benefit from it.
+    For sub-envs that write ``async_step()`` and ``async_reset()``: live feeds, simulators behind a network. One that
+    computes in ``step()`` keeps the others waiting, as under ``SyncVecEnv``.
 
-    From async code, use ``await vec.async_step(...)`` / ``await vec.async_reset(...)``. The sync ``step()`` /
-    ``reset()`` run those coroutines on a private event loop owned by this VecEnv, so they must not be called from
-    inside a running loop.
+    A coroutine awaits ``vec.async_step()`` and ``vec.async_reset()``. For other code ``step()`` and ``reset()`` do so
+    on a loop of this object's own, which cannot be entered where one is running already.
 
     A call waits for every sub-env, also when one raises (the first error, in the order of the sub-envs, is then
     raised) or when the call is cancelled (each sub-env's coroutine is), so that nothing runs on behind the next one.
 
     Args:
-        env_fns: Callables that each build one sub-environment. If one raises, the sub-envs already built are closed
-            before the error propagates.
-        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        env_fns: Each gives one sub-env when it is called. Where one fails, those built before it are closed.
+        autoreset: Whether the step that ends an episode begins the next one (see ``VecEnv``).
         autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
             index; None passes none.
 

@@ -21,12 +21,11 @@ from sekai.vector.base import VecEnv
 
 
 class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActType]):
-    """Transparent wrapper around a VecEnv.
+    """A VecEnv around another one, which it passes everything on to; base of those that change something.
 
-    Like ``Wrapper``, ``observation_space`` / ``action_space`` delegate to the wrapped VecEnv unless assigned
-    (always the single-env spaces), and so does every public attribute the wrapper lacks. Both the sync and async
-    APIs are delegated, so wrapping an AsyncVecEnv keeps ``await vec.async_step(...)`` concurrent. ``get_attr()``,
-    ``set_attr()`` and ``call()`` reach the sub-envs.
+    What a subclass does not assign or write is the inner one's: the two spaces (of one sub-env, here too) and all
+    public attributes, ``step()`` and ``reset()`` and their async forms, so that sub-envs that wait go on doing so
+    together. ``get_attr()``, ``set_attr()`` and ``call()`` reach the sub-envs.
 
     Attributes:
         venv: The VecEnv inside.
@@ -91,7 +90,7 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         self.venv.close()
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment."""
+        """Call a method, or read an attribute, of every sub-env."""
         return self.venv.call(method, *args, **kwargs)
 
     def get_attr(self, name: str) -> list[Any]:
@@ -104,14 +103,14 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
 
     @property
     def batch_observation_space(self) -> Space[Any]:
-        """The space of a batched observation, with a leading ``num_envs`` axis."""
+        """The space of the observations of all sub-envs, each part with a first axis of them."""
         if self.observation_space is self.venv.observation_space:
             return self.venv.batch_observation_space
         return super().batch_observation_space
 
     @property
     def batch_action_space(self) -> Space[Any]:
-        """The space of a batched action, with a leading ``num_envs`` axis."""
+        """The space of the actions of all sub-envs, each part with a first axis of them."""
         if self.action_space is self.venv.action_space:
             return self.venv.batch_action_space
         return super().batch_action_space
@@ -148,11 +147,10 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
 
 
 class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC, Generic[WObsType, ActType, ObsType]):
-    """Applies a transformation to every batch of observations.
+    """Shows other observations than the VecEnv inside: ``observation()`` of each batch.
 
-    Terminal observations that autoreset stores in ``infos[i]["final_observation"]`` are transformed too, via
-    ``final_observation()``, so value bootstrapping sees the same representation as the policy. A frozen sub-env
-    goes on showing its final observation as it was transformed when the episode ended.
+    Those at the end of an episode, in infos, pass through ``final_observation()``, so that a value function is
+    asked about what a policy would have seen. What a frozen sub-env shows was transformed once, when its episode ended.
     """
 
     #: bool (num_envs,), the rows of the batch at hand that only repeat what was shown before; None for none.
@@ -169,11 +167,10 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         """Transform a batch of observations, arrays of shape (N, *obs_shape)."""
 
     def final_observation(self, obs: Any) -> Any:
-        """Transform one sub-env's terminal observation (from autoreset infos).
+        """What ``observation()`` makes of one sub-env's last observation of an episode, as a batch of one.
 
-        The default runs ``observation()`` on a batch of one. Override it if your transform is not valid for a
-        single-row batch or has side effects (e.g. updating running statistics) that terminal observations should
-        not cause.
+        For a subclass to write where that is not it: where rows of a batch are not transformed alike and one by one, or
+        where something is counted that these should not count in.
         """
         batch = layout.concatenate(self.venv.observation_space, [obs])
         return next(layout.iterate(self.observation_space, self.observation(batch), 1))
