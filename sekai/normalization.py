@@ -70,6 +70,25 @@ class ObservationNormalizer:
         """
         _map_leaves(lambda leaf, stats, values: _update(leaf, stats, values, rows), *self._trees(batch))
 
+    def learn_and_normalize(self, batch: Any, buffers: Buffers) -> Any:
+        """``update()`` with all of a batch, and ``normalize()`` it by what is known then, in one pass over it.
+
+        Args:
+            batch: n observations, nested like the space, arrays with a leading axis of n, the same in every call.
+            buffers: Where large arrays for ``Box`` leaves come from.
+        """
+
+        def learn(leaf: Space[Any], stats: ArrayStats | None, values: Any) -> Any:
+            if stats is None or isinstance(leaf, MaskedBox):
+                _update(leaf, stats, values, None)
+                return self._normalize_leaf(leaf, stats, values, buffers)
+            samples = np.asarray(values)
+            out = buffers.take(samples.shape, _float_dtype(leaf.dtype))
+            stats.learn_and_normalize(samples, self.epsilon, self.clip, out)
+            return out
+
+        return _map_leaves(learn, *self._trees(batch))
+
     def normalize(self, batch: Any, buffers: Buffers | None = None) -> Any:
         """A batch of observations, normalised into new arrays by the statistics as they are.
 

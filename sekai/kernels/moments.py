@@ -14,12 +14,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.kernels.batch import jit_batch
+from sekai.kernels.batch import Spread, jit_batch
 from sekai.kernels.columns import item_at, rows_between
-from sekai.kernels.jit import jit
+from sekai.kernels.jit import compile_kernel, jit
 
 #: Lanes at most, unless a sample has more numbers: enough to hide how long an addition takes.
 LANES = 128
@@ -32,6 +33,7 @@ LENGTH = 32
 PARALLEL_FROM = 16
 
 _Floats = NDArray[np.float64]
+_Prior = tuple[_Floats | None, _Floats, float, float]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # as compiled code has it; this is for NUMBA_DISABLE_JIT
@@ -55,6 +57,34 @@ def column_moments(samples: NDArray[Any], width: int, largest: float) -> tuple[_
     block_moments(begin, length, lanes, samples, counts, means, squares)
     mean, var = np.empty(width), np.empty(width)
     return mean, var, merge_moments(counts, means, squares, largest, mean, var)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def learn_and_normalize(
+    samples: NDArray[Any], prior: _Prior, largest: float, epsilon: float, bound: float, out: NDArray[Any]
+) -> tuple[_Floats, _Floats] | None:
+    """Merge the moments of every column with those that are known, and normalise the samples by what comes out.
+
+    Args:
+        samples: float32 or float64 (n * width,), not empty.
+        prior: The mean that is known, float64 (width,), None for that of the samples; the variance; the shares of
+            what is known and of the samples.
+        largest: The largest number expected.
+        epsilon: Added to the variance.
+        bound: Normalised values are clipped to ``[-bound, bound]``.
+        out: Written, float32 or float64 (n * width,).
+
+    Returns:
+        The mean and the variance, float64 (width,) each; None, and nothing is written, if a mean or a standard deviation
+        of the samples is beyond ``largest`` or not finite.
+    """
+    known, var_known, kept, added = prior
+    width = var_known.size
+    begin, length, lanes = _cut(samples.size, width)
+    mean, var = np.empty(width), np.empty(width)
+    before, var_before = mean if known is None else known.reshape(-1), var_known.reshape(-1)
+    given = samples, before, var_before, known is not None, kept, added, largest, epsilon, bound, mean, var, out
+    return (mean, var) if _LEARN(len(begin), length, lanes, *given) else None
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -176,6 +206,52 @@ def normalize_blocks(
             row, into = block[first : first + lanes], written[first : first + lanes]
             for j in range(len(row)):
                 into[j] = (row[j] - centers[j]) * factors[j]
+
+
+def _learn_and_normalize(
+    num_blocks: int,
+    length: int,
+    lanes: int,
+    samples: NDArray[Any],
+    known: _Floats,
+    var_known: _Floats,
+    is_known: bool,
+    kept: float,
+    added: float,
+    largest: float,
+    epsilon: float,
+    bound: float,
+    mean: _Floats,
+    var: _Floats,
+    out: NDArray[Any],
+) -> bool:
+    """``learn_and_normalize``, compiled for one thread and for several; whether the samples are in range."""
+    width = len(mean)
+    counts, means, squares = np.empty(num_blocks), np.empty((num_blocks, width)), np.empty((num_blocks, width))
+    for b in numba.prange(num_blocks):
+        block = samples[b * length : (b + 1) * length]
+        counts[b] = len(block) // width
+        measure(block, np.empty(lanes), np.empty(lanes), means[b], squares[b])
+    if not merge_moments(counts, means, squares, largest, mean, var):
+        return False
+    factor = np.empty(width)
+    for c in range(width):
+        before = known[c] if is_known else mean[c]
+        delta = mean[c] - before
+        shift = delta * added
+        mean[c] = before + shift
+        var[c] = (var_known[c] + delta * shift) * kept + var[c] * added
+        factor[c] = 1.0 / np.sqrt(var[c] + epsilon)
+    for b in numba.prange(num_blocks):
+        centers, factors = np.empty(lanes), np.empty(lanes)
+        fill_lanes(mean, centers)
+        fill_lanes(factor, factors)
+        block, written = samples[b * length : (b + 1) * length], out[b * length : (b + 1) * length]
+        for first in range(0, len(block), lanes):
+            row, into = block[first : first + lanes], written[first : first + lanes]
+            for j in range(len(row)):
+                into[j] = min(max((row[j] - centers[j]) * factors[j], -bound), bound)
+    return True
 
 
 @jit
@@ -301,3 +377,13 @@ def fill_lanes(values: _Floats, lanes: _Floats) -> None:
         for j in range(filled):
             lanes[filled + j] = lanes[j]
         filled *= 2
+
+
+_learn_on_threads = compile_kernel(_learn_and_normalize, parallel=True)
+#: Spread over threads from as many blocks on as the kernels above.
+_LEARN = Spread(
+    compile_kernel(_learn_and_normalize),
+    lambda num_blocks, num_threads, *given: _learn_on_threads(num_blocks, *given),
+    PARALLEL_FROM,
+    is_measured=False,
+)

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sekai.kernels import get_num_threads, moments, set_num_threads
 from sekai.kernels.jit import compile_kernel
-from sekai.kernels.moments import advance_returns, column_moments, normalize_columns
+from sekai.kernels.moments import advance_returns, column_moments, learn_and_normalize, normalize_columns
 
 LARGEST = 1e140
 #: Numbers in more blocks than it takes for several threads, and a bit.
@@ -138,6 +138,19 @@ def test_returns_do_not_depend_on_the_number_of_threads(frozen):
     (one, one_returns), (two, two_returns) = results
     assert one == two
     assert_array_equal(one_returns, two_returns)
+
+
+@pytest.mark.slow  # two forms of a large kernel
+def test_one_pass_does_not_depend_on_the_number_of_threads():
+    samples = samples_of(-(-MANY // 2), 2, np.float32).reshape(-1)
+    prior = (np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.25, 0.75)
+    results = []
+    for n in (1, 2):
+        out = np.empty_like(samples)
+        mean, var = on(n, lambda out=out: learn_and_normalize(samples, prior, LARGEST, 1e-8, 1.5, out))
+        results.append((mean, var, out))
+    for one, two in zip(*results, strict=True):
+        assert_array_equal(one, two)
 
 
 # -- returns -----------------------------------------------------------------------------------------------

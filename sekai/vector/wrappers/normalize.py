@@ -53,7 +53,9 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
     def observation(self, obs: Any) -> Any:
         """Update the statistics with a batch of observations, unless they are frozen, and normalise it."""
         if self.update_running_mean:
-            self._normalizer.update(obs, None if self._repeated is None else ~self._repeated)
+            if self._repeated is None:
+                return self._normalizer.learn_and_normalize(obs, self._buffers)
+            self._normalizer.update(obs, ~self._repeated)
         return self._normalizer.normalize(obs, self._buffers)
 
     def final_observation(self, obs: Any) -> Any:
