@@ -75,7 +75,7 @@ def learn_and_normalize(
         out: Written, float32 or float64 (n * width,).
 
     Returns:
-        The mean and the variance, float64 (width,) each; None, and nothing is written, if a mean or a standard deviation
+        The mean and the variance, float64 (width,) each; None, with nothing written, if a mean or a standard deviation
         of the samples is beyond ``largest`` or not finite.
     """
     known, var_known, kept, added = prior
