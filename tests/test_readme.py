@@ -23,7 +23,7 @@ def market_block():
 
 
 def run(code):
-    script = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
+    script = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=600)
     assert script.returncode == 0, script.stderr
     return script.stdout.splitlines()
 
