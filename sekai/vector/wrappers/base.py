@@ -156,6 +156,7 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
     #: bool (num_envs,), the rows of the batch at hand that only repeat what was shown before; None for none.
     _repeated: NDArray[np.bool_] | None = None
     _held: HeldRows | None = None
+    _no_finals: Any = None
 
     def __init__(self, venv: VecEnv[ObsType, ActType]) -> None:
         """Wrap ``venv``; TypeError if it is no VecEnv."""
@@ -199,7 +200,9 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
                 if infos.done.size:
                     batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
                 else:
-                    batch = layout.allocate(self.observation_space, 0)
+                    if self._no_finals is None:
+                        self._no_finals = layout.allocate(self.observation_space, 0)
+                    batch = self._no_finals  # of no rows, so that nobody can write to it
                 infos.replace_final_observations(self.observation_space, batch)
                 infos = infos.read_final()
             else:

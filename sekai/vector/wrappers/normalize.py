@@ -129,9 +129,7 @@ class VecNormalizeReward(VecWrapper[ObsType, ActType, ObsType, ActType]):
 
     def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
         live = None if frozen is None else ~frozen
-        self._returns.update(result.rewards, live, learn=self.update_running_mean)
-        rewards = self._returns.scale(result.rewards)
-        self._returns.end(result.dones)
+        rewards = self._returns.step(result.rewards, result.dones, live, learn=self.update_running_mean)
         return VecStepResult(result.observations, rewards, result.terminated, result.truncated, result.infos)
 
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
