@@ -23,7 +23,7 @@ from sekai.vector.kernel.parameters import (
 )
 
 if TYPE_CHECKING:
-    from sekai.kernels.fused import Batch, Field, Market, Record
+    from sekai.kernels.market import Batch, Field, Market, Record
 
 
 def make_market(
@@ -51,7 +51,7 @@ def make_market(
         TypeError: A size is no integer, an info no number, a space of no arrays, or what ``prepare`` or ``derive_row``
             gives is nothing that a row function can have.
     """
-    from sekai.kernels.fused import Field, Market, Record
+    from sekai.kernels.market import Field, Market, Record
 
     name = definition.name
     by_path = {each.name: _param(each, values) for each in definition.parameters}
@@ -100,7 +100,7 @@ def make_market(
 
 
 def _param(parameter: Parameter, values: Values) -> Field:
-    from sekai.kernels.fused import Field
+    from sekai.kernels.market import Field
 
     path, name = parameter.name, f"p_{as_word(parameter.name)}"
     value = None if parameter.is_object else values.given[path]
@@ -132,7 +132,7 @@ def _derived(market: str, values: Values, prepared: Any, follows: Any) -> tuple[
     Returns:
         The record, None without any; and how many of its last fields are of each row.
     """
-    from sekai.kernels.fused import Field, Record
+    from sekai.kernels.market import Field, Record
 
     records = []
     if prepared is not None:
@@ -157,7 +157,7 @@ def _derived(market: str, values: Values, prepared: Any, follows: Any) -> tuple[
 
 
 def _prepared(prepared: Any, where: str, path: str = "") -> Record:
-    from sekai.kernels.fused import Field, Record
+    from sekai.kernels.market import Field, Record
 
     fields: list[Any] = []
     for name, value in zip(prepared._fields, prepared, strict=True):
@@ -191,7 +191,8 @@ def _dtype_of(annotation: Any, where: str) -> np.dtype[Any]:
 
 
 def _batch(space: Space[Any], where: str, are_actions: bool) -> Batch:
-    from sekai.kernels.fused import MOST_UNROLLED, Batch, Part
+    from sekai.kernels.market import Batch, Part
+    from sekai.kernels.source import MOST_UNROLLED
 
     spaces, names = leaves(space, where)
     parts = []
