@@ -80,8 +80,9 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     an optional time limit.
 
     With ``autoreset=False``, ``_step()`` still advances every sub-env: it is passed a frozen sub-env's last action
-    again, and ``self.frozen`` tells which sub-envs are frozen. A simulation that would read past its data, or that
-    should keep a finished sub-env's state (e.g. for ``get_attr``), must leave those sub-envs as they are.
+    again, and ``self.frozen`` tells which sub-envs are frozen; their streams stay where they are. A simulation that
+    would read past its data, or that should keep a finished sub-env's state (e.g. for ``get_attr``, or into its next
+    episode), must leave those sub-envs as they are.
 
     There are two ways to draw. Kernels draw from ``self.streams``, one random stream per sub-env: then a sub-env's
     numbers depend on its seed alone, and the env is draw-for-draw identical to the same env under SyncVecEnv. Array
@@ -213,7 +214,11 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Step all environments with a batch of actions (see ``VecEnv.step``)."""
         self._require_reset()
         actions = self.__actions(actions)
+        frozen = None if self.autoreset else self._native.episodes.frozen.nonzero()[0]
+        drawn = None if frozen is None else self._native.streams.counters(frozen)
         rewards, terminated, truncated, columns = self.__outputs(self._step(actions))
+        if frozen is not None and drawn is not None:  # what was drawn for them belongs to their next episode
+            self._native.streams.get().counter[frozen] = drawn
         self._native.clock.tick(None if self.autoreset else self._native.episodes.frozen, truncated, columns)
         ended = self._native.episodes.freeze_step(rewards, terminated, truncated)
         self._has_reset = not ended.size  # until what an end asks for is through: sub-envs are between two episodes
@@ -243,6 +248,18 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         observations = self.__observations()
         self._has_reset = True
         return VecResetResult(observations, InfoList.of_columns(self.num_envs, columns))
+
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs (see ``VecEnv.reset_frozen``)."""
+        self._require_frozen(rows)
+        options = inputs.autoreset_every_option(self._native.autoreset_options, rows)
+        self._has_reset = False
+        self._native.episodes.thaw(rows)
+        columns = self.__restart(rows, options)
+        observed = self.__check_observations(self._observe_rows(rows), rows.size)
+        observations = layout.own_batch(observed, self._native.rows_buffers)
+        self._has_reset = True
+        return VecResetResult(observations, InfoList.of_columns(rows.size, columns))
 
     def close(self) -> None:
         """Mark the environment as closed; closing again does nothing."""
