@@ -26,7 +26,8 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "stable_baselines3":  # it is there, what it needs itself is not
         raise
-    raise ImportError('sekai.compat.stable_baselines3 needs Stable-Baselines3: pip install "sekai[sb3]"') from error
+    expected = 'Stable-Baselines3: pip install ".[sb3]" in the clone'
+    raise ImportError(f"sekai.compat.stable_baselines3 needs {expected}") from error
 
 from sekai.compat.sb3_spaces import from_sb3, to_sb3, to_sb3_space  # need Gymnasium, which Stable-Baselines3 brings
 

@@ -20,7 +20,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":  # it is there, what it needs itself is not
         raise
-    raise ImportError('sekai.compat.torch needs PyTorch: pip install "sekai[torch]"') from error
+    raise ImportError('sekai.compat.torch needs PyTorch: pip install ".[torch]" in the clone') from error
 
 _TorchVecEnvT = TypeVar("_TorchVecEnvT", bound="TorchVecEnv")
 

@@ -29,7 +29,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name not in ("torch", "torchrl", "tensordict"):  # they are there, what they need themselves is not
         raise
-    raise ImportError('sekai.compat.torchrl needs TorchRL: pip install "sekai[torchrl]"') from error
+    raise ImportError('sekai.compat.torchrl needs TorchRL: pip install ".[torchrl]" in the clone') from error
 
 from sekai.compat.torch import to_arrays, to_tensors
 

@@ -207,7 +207,7 @@ def test_without_gymnasium_the_extra_is_named(name):
     # None in its place is what makes Python say that there is no such module.
     said = run(f"import sys\nsys.modules['gymnasium'] = None\nimport {name}")
     assert "ImportError: sekai.compat.gymnasium: " in said
-    assert 'pip install "sekai[gymnasium]"' in said
+    assert 'pip install ".[gymnasium]" in the clone' in said
 
 
 def test_importing_sekai_does_not_import_gymnasium():

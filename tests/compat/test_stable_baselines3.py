@@ -633,4 +633,5 @@ def test_what_it_takes():
 
 def test_without_stable_baselines3_the_error_names_the_extra():
     error = error_of_import("sekai.compat.stable_baselines3", "stable_baselines3")
-    assert error == ('ImportError: sekai.compat.stable_baselines3 needs Stable-Baselines3: pip install "sekai[sb3]"')
+    expected = 'needs Stable-Baselines3: pip install ".[sb3]" in the clone'
+    assert error == f"ImportError: sekai.compat.stable_baselines3 {expected}"

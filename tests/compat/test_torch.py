@@ -283,7 +283,7 @@ def test_what_it_takes():
 
 def test_without_torch_the_error_names_the_extra():
     error = error_of_import("sekai.compat.torch", "torch")
-    assert error == 'ImportError: sekai.compat.torch needs PyTorch: pip install "sekai[torch]"'
+    assert error == 'ImportError: sekai.compat.torch needs PyTorch: pip install ".[torch]" in the clone'
 
 
 # -- PPO in one file ---------------------------------------------------------------------------------------

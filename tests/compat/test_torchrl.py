@@ -312,4 +312,4 @@ def test_what_it_takes():
 @pytest.mark.parametrize("library", ["torchrl", "tensordict", "torch"])
 def test_without_torchrl_the_error_names_the_extra(library):
     error = error_of_import("sekai.compat.torchrl", library)
-    assert error == 'ImportError: sekai.compat.torchrl needs TorchRL: pip install "sekai[torchrl]"'
+    assert error == 'ImportError: sekai.compat.torchrl needs TorchRL: pip install ".[torchrl]" in the clone'
