@@ -187,6 +187,21 @@ def test_e1_a_sequence_in_next_step_autoreset():
     assert_alike(gymnasium_s_own(Growing()), next_step(SyncVecEnv([Growing], autoreset=False)), 7)
 
 
+@pytest.mark.parametrize("wrapper", [lambda vec: vec, VecRecordEpisodeStatistics, VecNormalizeObservation])
+def test_e1_no_dict_of_a_native_sub_env_is_built(wrapper, monkeypatch):
+    scripts = [script(*[{"cash": 2.5, "size": 3}] * n, ends="term") for n in (1, 2, 3)]
+    envs = next_step(wrapper(NativeToy(scripts, i0={"cash": 1.0, "start": 7.0}, autoreset=False)))
+
+    def build(column, row):
+        raise AssertionError("a dict was built")
+
+    monkeypatch.setattr("sekai.batching.info_list.column_item", build)
+    seen = envs.reset()[1]
+    for _ in range(7):
+        seen |= envs.step(np.zeros(3, int))[-1]
+    assert {"cash", "size", "start"} <= seen.keys()
+
+
 # -- wrappers ----------------------------------------------------------------------------------------------
 
 

@@ -322,6 +322,14 @@ def test_it_is_a_real_vector_env():
     assert "num_envs=3" in repr(envs)
 
 
+def test_an_attribute_that_workers_lack_is_an_attribute_error():
+    with ProcVecEnv([Draws] * 2) as vec:
+        envs = to_gymnasium_vector(vec)
+        for ask in (envs.get_attr, envs.call, lambda name: envs.set_attr(name, 1)):
+            with pytest.raises(AttributeError, match="absent"):
+                ask("absent")
+
+
 @pytest.mark.parametrize("kind", [SyncVecEnv, ProcVecEnv])
 def test_e3_what_the_sub_envs_draw_is_drawn(kind):
     with kind([Draughtsman] * 2) as vec:

@@ -18,7 +18,7 @@ from sekai.batching.layout import has_fixed_layout
 from sekai.compat.gymnasium.infos import ColumnsToInfos, gymnasium_info, holds_columns
 from sekai.compat.gymnasium.spaces import conform, to_gymnasium_space
 from sekai.compat.gymnasium.specs import gymnasium_spec
-from sekai.compat.sub_envs import render_modes
+from sekai.compat.sub_envs import attribute_errors, render_modes
 from sekai.results import VecResetResult, VecStepResult
 from sekai.vector import VecEnv
 
@@ -142,16 +142,31 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return tuple(seed if isinstance(seed, int) else -1 for seed in seeds)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of each sub-env, or read an attribute (see ``VecEnv.call``)."""
-        return tuple(self.vec.call(name, *args, **kwargs))
+        """Call a method of each sub-env, or read an attribute (see ``VecEnv.call``).
+
+        Raises:
+            AttributeError: There is no such name, in worker processes too.
+        """
+        with attribute_errors():
+            return tuple(self.vec.call(name, *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """An attribute of each sub-env (see ``VecEnv.get_attr``)."""
-        return tuple(self.vec.get_attr(name))
+        """An attribute of each sub-env (see ``VecEnv.get_attr``).
+
+        Raises:
+            AttributeError: There is no such name, in worker processes too.
+        """
+        with attribute_errors():
+            return tuple(self.vec.get_attr(name))
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
-        """Change an attribute of each sub-env; a list or tuple holds one value each (see ``VecEnv.set_attr``)."""
-        self.vec.set_attr(name, list(values) if isinstance(values, tuple) else values)
+        """Change an attribute of each sub-env; a list or tuple holds one value each (see ``VecEnv.set_attr``).
+
+        Raises:
+            AttributeError: There is no such name, in worker processes too.
+        """
+        with attribute_errors():
+            self.vec.set_attr(name, list(values) if isinstance(values, tuple) else values)
 
     def _reset_options(self, options: Any) -> Any:
         if not isinstance(options, Mapping) or "reset_mask" not in options:
