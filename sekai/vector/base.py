@@ -120,6 +120,15 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     # -- resets of some sub-envs ---------------------------------------------------------------------------
 
+    def stop_autoreset(self) -> None:
+        """Freeze sub-envs whose episode ends, from now on, as with ``autoreset=False`` from the beginning.
+
+        Raises:
+            NotImplementedError: This VecEnv has to be told when it is made.
+            VecEnvClosed: After ``close()``.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.stop_autoreset(): it has to be made without autoreset")
+
     def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
         """Begin new episodes in some frozen sub-envs, while the others stay where they are.
 
@@ -141,7 +150,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     @property
     def resets_frozen(self) -> bool:
-        """Whether there is a ``reset_frozen()``, as every backend of the kit has it."""
+        """Whether there is a ``reset_frozen()``, which every backend of the kit has."""
         return type(self).reset_frozen is not VecEnv.reset_frozen
 
     def _require_frozen(self, rows: NDArray[np.intp]) -> None:

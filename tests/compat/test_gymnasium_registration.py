@@ -187,8 +187,8 @@ def test_what_is_not_there():
         make(id, render_mode=None)
         with pytest.raises(TypeError, match="'Walk-v3' has no argument 'render_mode'"):
             make(id, render_mode="human")
-    with pytest.raises(TypeError, match="expected autoreset_mode='NextStep' or 'SameStep' in place of autoreset"):
-        gymnasium.make_vec(id, num_envs=2, autoreset=False)
+    with pytest.raises(ValueError, match="expected autoreset=True"):
+        gymnasium.make_vec(id, num_envs=2, autoreset=False, autoreset_mode="SameStep")
 
 
 # -- where gymnasium is not installed ----------------------------------------------------------------------

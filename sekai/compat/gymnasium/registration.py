@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 
 from sekai.compat.gymnasium.env import GymnasiumEnv
 from sekai.compat.gymnasium.specs import gymnasium_spec
-from sekai.compat.gymnasium.vector import GymnasiumVectorEnv, check_autoreset_mode
+from sekai.compat.gymnasium.vector import GymnasiumVectorEnv
 from sekai.registry import make, make_vec
 from sekai.registry import spec as find_spec
 from sekai.registry.specs import NO_LIMIT
@@ -76,21 +76,10 @@ def make_vector_env(
     """What ``gymnasium.make_vec`` calls: ``num_envs`` environments that step together, with their time limit.
 
     Raises:
-        TypeError: ``autoreset`` was given, or a render mode that the environment takes no argument for.
+        TypeError: A render mode was given that the environment takes no argument for.
         ValueError: There is no such autoreset mode.
     """
-    mode = check_autoreset_mode(autoreset_mode, sekai_id)
-    if "autoreset" in kwargs:
-        raise TypeError(f"{sekai_id}: expected autoreset_mode='NextStep' or 'SameStep' in place of autoreset")
-    kwargs["max_episode_steps"] = max_episode_steps
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
-    if mode is AutoresetMode.SAME_STEP:
-        return GymnasiumVectorEnv(make_vec(sekai_id, num_envs, **kwargs), autoreset_mode=mode)
-    try:
-        vec = make_vec(sekai_id, num_envs, vector_kwargs={"autoreset": False}, **kwargs)
-    except TypeError as error:
-        if "'autoreset'" not in str(error):
-            raise
-        raise TypeError(f"{error}; autoreset_mode='SameStep' needs none") from error
-    return GymnasiumVectorEnv(vec, autoreset_mode=mode)
+    vec = make_vec(sekai_id, num_envs, max_episode_steps=max_episode_steps, **kwargs)
+    return GymnasiumVectorEnv(vec, autoreset_mode=autoreset_mode)

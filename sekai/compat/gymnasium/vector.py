@@ -45,18 +45,19 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def __init__(self, vec: VecEnv[Any, Any], *, autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP) -> None:
         if not isinstance(vec, VecEnv):
             raise TypeError(f"to_gymnasium_vector: expected a sekai.VecEnv (for an Env: to_gymnasium), got {vec!r}")
-        mode = check_autoreset_mode(autoreset_mode, "to_gymnasium_vector")
-        if bool(vec.autoreset) is not (mode is AutoresetMode.SAME_STEP):
+        mode = _check_mode(autoreset_mode)
+        if mode is AutoresetMode.SAME_STEP and not vec.autoreset:
             raise ValueError(
-                f"to_gymnasium_vector(autoreset_mode={mode.value!r}): expected autoreset={not vec.autoreset}, got "
-                f"{vec!r} with autoreset={bool(vec.autoreset)}: same-step autoreset is that of the VecEnv, and "
-                "next-step autoreset resets the sub-envs that are frozen"
+                f"to_gymnasium_vector: expected autoreset=True, got {vec!r} without it, which can have "
+                "autoreset_mode='NextStep'"
             )
         if mode is AutoresetMode.NEXT_STEP and not vec.resets_frozen:
             raise ValueError(
                 f"to_gymnasium_vector(autoreset_mode={mode.value!r}): expected a VecEnv that resets single sub-envs "
                 f"(reset_frozen), got {vec!r}; a class with a reset() of its own has to say what that is"
             )
+        if mode is AutoresetMode.NEXT_STEP and vec.autoreset:
+            vec.stop_autoreset()
         self.vec = vec
         self._resets_next = mode is AutoresetMode.NEXT_STEP
         self.num_envs = vec.num_envs
@@ -227,27 +228,24 @@ def to_gymnasium_vector(
     as well.
 
     Args:
-        vec: The vector environment, wrappers included: with autoreset for same-step, without for next-step. A native
-            environment of hooks has to leave frozen sub-envs as they are (see ``NativeVecEnv``).
+        vec: The vector environment, wrappers included. For next-step autoreset it loses its own, if it has it: sub-envs
+            that have ended are frozen, until they are reset one step later. A native environment of hooks is still
+            given all rows, as ``NativeVecEnv`` says, and has to leave frozen ones as they are.
         autoreset_mode: Same-step or next-step.
 
     Raises:
         TypeError: ``vec`` is no ``VecEnv``, or one of its spaces has no counterpart.
-        ValueError: The mode is another; ``vec`` has autoreset where it has to be without, or the other way round; or
-            next-step autoreset is asked of one that cannot reset single sub-envs (see ``VecEnv.resets_frozen``).
+        ValueError: The mode is another; same-step autoreset is asked of a ``vec`` without autoreset, or next-step
+            autoreset of one that cannot reset single sub-envs (see ``VecEnv.resets_frozen``).
     """
     return GymnasiumVectorEnv(vec, autoreset_mode=autoreset_mode)
 
 
-def check_autoreset_mode(mode: Any, where: str) -> AutoresetMode:
-    """A mode that there is, given as such or by its text.
-
-    Raises:
-        ValueError: It is another.
-    """
+def _check_mode(mode: Any) -> AutoresetMode:
+    """The mode, given as such or by its text; ValueError if it is none of the two."""
     known = AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP
     for each in known:
         if mode is each or mode == each.value:
             return each
     expected = " or ".join(repr(each.value) for each in known)
-    raise ValueError(f"{where}: autoreset_mode: expected {expected}, got {mode!r}")
+    raise ValueError(f"to_gymnasium_vector: autoreset_mode: expected {expected}, got {mode!r}")
