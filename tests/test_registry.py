@@ -1258,6 +1258,58 @@ def test_a_vector_entry_point_that_gives_something_else_is_refused(registry):
     assert built[0].closed
 
 
+def keyword_alone(*, num_envs, **kwargs):
+    return WalkVec(num_envs, **kwargs)
+
+
+def keywords_alone(**kwargs):
+    return WalkVec(**kwargs)
+
+
+def not_the_first(goal=3, num_envs=1, **kwargs):
+    return WalkVec(num_envs, goal=goal, **kwargs)
+
+
+def by_another_name(n, /, **kwargs):
+    return WalkVec(n, **kwargs)
+
+
+def any_way(*args, **kwargs):
+    return WalkVec(*args, **kwargs)
+
+
+class Inherits(WalkVec):
+    pass
+
+
+class Callable:
+    def __call__(self, *, num_envs, **kwargs):
+        return WalkVec(num_envs, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "entry_point",
+    [
+        keyword_alone,
+        keywords_alone,
+        not_the_first,
+        by_another_name,
+        any_way,
+        Inherits,
+        Callable(),
+        partial(keyword_alone, start=0.5),
+        partial(WalkVec, start=0.5),
+    ],
+)
+def test_e6_num_envs_is_given_as_the_signature_takes_it(registry, entry_point):
+    registry.register("Many-v0", vector_entry_point=entry_point, kwargs={"goal": 2})
+    assert registry.make_vec("Many-v0", 3).num_envs == 3
+    assert registry.make_vec("Many-v0", 2, vectorization_mode="sync", noise=0.5).get_attr("noise") == [0.5, 0.5]
+    assert registry.make("Many-v0").unwrapped.goal == 2
+    with pytest.raises(TypeError, match="'Many-v0'.* 'gaol'|unexpected keyword argument 'gaol'"):
+        registry.make_vec("Many-v0", 3, gaol=2)
+
+
 @pytest.mark.parametrize(
     ("num_envs", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError), ("2", TypeError)]
 )

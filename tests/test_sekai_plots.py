@@ -329,7 +329,9 @@ def test_axes_keep_their_size_however_many_lines_there_are(count):
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"plots need matplotlib, pip install 'sekai\[plot\]': .*matplotlib"):
+    with pytest.raises(
+        ImportError, match=r'plots need matplotlib, pip install "\.\[plot\]" in the clone: .*matplotlib'
+    ):
         plot_returns([1.0])
 
 

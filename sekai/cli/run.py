@@ -59,7 +59,7 @@ A picture is drawn as the environment draws a rollout, if it offers that: price,
 inventory and wealth of one episode, the returns of all. Without, it shows
 returns and mean reward over time. It shows the run itself, or, if that is too
 long to keep every step of, fewer copies. It takes matplotlib:
-pip install 'sekai[plot]'.
+pip install ".[plot]" in the clone.
 
 Ctrl-C ends the run and prints what was measured so far; no picture is drawn.
 """

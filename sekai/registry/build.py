@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.checks import check_count
 from sekai.env import Env
-from sekai.registry.arguments import refusals_named
+from sekai.registry.arguments import build_many, refusals_named
 from sekai.registry.entry_points import EntryPoint, check_no_vec_env, describe_entry_point, load_entry_point
 from sekai.registry.specs import EnvSpec, WrapperLike, check_wrappers, copy_kwargs
 
@@ -75,7 +75,7 @@ def _build_bare(spec: EnvSpec, kwargs: dict[str, Any]) -> Env[Any, Any]:
         assert spec.vector_entry_point is not None
         build = load_entry_point(spec.vector_entry_point, where)
         with refusals_named(build, kwargs, where):
-            return SingleEnv(partial(build, **kwargs))
+            return SingleEnv(partial(build_many, build, **kwargs))
     build = load_entry_point(spec.entry_point, where)
     check_no_vec_env(build, where)
     with refusals_named(build, kwargs, where):
@@ -185,7 +185,7 @@ def _build_native(spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any]) -
     build = load_entry_point(spec.vector_entry_point, where)
     arguments = {**spec.kwargs, **limit, **vector_kwargs}
     with refusals_named(build, arguments, where):
-        vec = build(num_envs, **arguments)
+        vec = build_many(build, num_envs, **arguments)
     if not isinstance(vec, VecEnv):
         raise TypeError(f"{where}: expected a VecEnv from {source}, got {type(vec).__name__}")
     if vec.num_envs != num_envs:

@@ -116,6 +116,47 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         ) -> VecResetResult[Any]:
             """Async reset; the default runs ``reset()``."""
 
+    # -- resets of some sub-envs ---------------------------------------------------------------------------
+
+    def stop_autoreset(self) -> None:
+        """Freeze sub-envs whose episode ends, from now on, as with ``autoreset=False`` from the beginning.
+
+        Raises:
+            NotImplementedError: This VecEnv has to be told when it is made.
+            VecEnvClosed: After ``close()``.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.stop_autoreset(): it has to be made without autoreset")
+
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs, while the others stay where they are.
+
+        For loops that ask for the next episode later than in the step that ends one. Random streams go on, and the
+        options are those of ``autoreset_options``.
+
+        Args:
+            rows: intp (k,), ascending: sub-envs that are frozen.
+
+        Returns:
+            Their first observations, a batch of k, and k infos, both in the order of ``rows``.
+
+        Raises:
+            ValueError: One of them is not frozen; nothing has been reset.
+            NotImplementedError: This VecEnv resets all its sub-envs or none (see ``resets_frozen``).
+            VecEnvClosed: After ``close()``.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.reset_frozen(): it resets all its sub-envs or none")
+
+    @property
+    def resets_frozen(self) -> bool:
+        """Whether there is a ``reset_frozen()``, which every backend of the kit has."""
+        return type(self).reset_frozen is not VecEnv.reset_frozen
+
+    def _require_frozen(self, rows: NDArray[np.intp]) -> None:
+        self._require_open("reset_frozen()")
+        running = rows[~self.frozen[rows]]
+        if running.size:
+            raise ValueError(f"reset_frozen(rows): expected sub-envs that are frozen, got {running.tolist()}")
+
     # -- sub-env attributes --------------------------------------------------------------------------------
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:

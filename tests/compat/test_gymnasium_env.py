@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces as gym_spaces
 from gymnasium_toys import Drifting, assert_same, check_with_gymnasium, each_market
-from toys import Draws, T, Toy
+from toys import Draughtsman, Draws, T, Toy
 
 import sekai
 from sekai import Box, MaskedBox, ResetResult, Sequence, StepResult, SyncVecEnv
@@ -48,6 +48,17 @@ def test_it_is_a_real_env():
     assert env.metadata == {"render_modes": []}
     assert env.spec is None
     check_with_gymnasium(env)
+
+
+def test_e3_what_the_env_draws_is_drawn():
+    env = to_gymnasium(sekai.TimeLimit(Draughtsman(), 2))
+    assert env.render_mode == "rgb_array"
+    assert env.metadata == {"render_modes": ["rgb_array", "ansi"], "render_fps": 12}
+    env.reset()
+    env.step(0)
+    assert env.render().tolist() == np.ones((4, 6, 3)).tolist()
+    cart_pole = to_gymnasium(from_gymnasium(gymnasium.make("CartPole-v1")))
+    assert (cart_pole.render_mode, cart_pole.metadata["render_fps"]) == (None, 50)
 
 
 def test_gymnasium_s_wrappers_go_around_it():

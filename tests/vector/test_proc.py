@@ -1009,6 +1009,39 @@ def test_a_script_without_a_main_guard_fails_fast_with_one_readable_error(tmp_pa
     assert "if __name__ == '__main__':" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    "context, guard",
+    [
+        ("forkserver", "if __name__ == '__main__':"),
+        pytest.param("spawn", "if __name__ == '__main__':", marks=pytest.mark.slow),
+        pytest.param("forkserver", "if True:", marks=pytest.mark.slow),
+    ],
+)
+def test_e4_a_script_on_standard_input(context, guard):
+    script = f"""
+        class Seven(Env):
+            observation_space, action_space = Box(-9, 9, (1,), np.float64), Discrete(2)
+            def reset(self, *, seed=None, options=None):
+                return ResetResult(np.full(1, 7.0), {{}})
+            def step(self, action):
+                return StepResult(np.full(1, 7.0), 1.0, False, False, {{"file": __name__}})
+
+        {guard}
+            with ProcVecEnv([Seven] * 2, context="{context}") as vec:
+                print(vec.reset().observations.tolist(), vec.step([0, 1]).infos, __file__)
+    """
+    imports = "import numpy as np\nfrom sekai import Box, Discrete, Env, ProcVecEnv, ResetResult, StepResult\n"
+    ran = subprocess.run(
+        [sys.executable, "-"],
+        input=imports + textwrap.dedent(script),
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
+    assert ran.stderr == ""
+    assert ran.stdout == "[[7.0], [7.0]] [{'file': '__main__'}, {'file': '__main__'}] <stdin>\n"
+
+
 def test_workers_exit_when_the_parent_is_killed(tmp_path):
     ran = run_script(
         tmp_path,

@@ -79,8 +79,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     when somebody reads them.
 
     Frozen sub-envs are stepped too: ``_step()`` finds the action that each of them took last, and ``self.frozen``
-    says which they are. It has to leave them alone if it would otherwise run out of data, or if what they hold is still
-    to be read.
+    says which they are; their streams stay where they are. It has to leave them alone if it would otherwise run out of
+    data, or if what they hold is still to be read, or to go on with in their next episode.
 
     There are two ways to draw. Kernels draw from ``self.streams``, one random stream per sub-env: a sub-env's numbers
     are then those of its seed under any backend. ``self.rng`` is one NumPy generator for all of them, for draws of
@@ -211,7 +211,11 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Step all environments with a batch of actions (see ``VecEnv.step``)."""
         self._require_reset()
         actions = self.__actions(actions)
+        frozen = None if self.autoreset else self._native.episodes.frozen.nonzero()[0]
+        drawn = None if frozen is None else self._native.streams.counters(frozen)
         rewards, terminated, truncated, columns = self.__outputs(self._step(actions))
+        if frozen is not None and drawn is not None:  # what was drawn for them belongs to their next episode
+            self._native.streams.get().counter[frozen] = drawn
         self._native.clock.tick(None if self.autoreset else self._native.episodes.frozen, truncated, columns)
         ended = self._native.episodes.freeze_step(rewards, terminated, truncated)
         self._has_reset = not ended.size  # until what an end asks for is through: sub-envs are between two episodes
@@ -241,6 +245,23 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         observations = self.__observations()
         self._has_reset = True
         return VecResetResult(observations, InfoList.of_columns(self.num_envs, columns))
+
+    def stop_autoreset(self) -> None:
+        """Freeze sub-envs whose episode ends, from now on (see ``VecEnv.stop_autoreset``)."""
+        self._require_open("stop_autoreset()")
+        self.autoreset = self._native.episodes.autoreset = False
+
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs (see ``VecEnv.reset_frozen``)."""
+        self._require_frozen(rows)
+        options = inputs.autoreset_every_option(self._native.autoreset_options, rows)
+        self._has_reset = False
+        self._native.episodes.thaw(rows)
+        columns = self.__restart(rows, options)
+        observed = self.__check_observations(self._observe_rows(rows), rows.size)
+        observations = layout.own_batch(observed, self._native.rows_buffers)
+        self._has_reset = True
+        return VecResetResult(observations, InfoList.of_columns(rows.size, columns))
 
     def close(self) -> None:
         """Mark the environment as closed; closing again does nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -58,7 +59,7 @@ class WorkerPool:
         if context == "forkserver":
             _preload(ctx)
         try:
-            with one_thread_each() as variables, interrupts_blocked():
+            with one_thread_each() as variables, interrupts_blocked(), _no_main_without_a_file():
                 for rank, (plan, rows) in enumerate(zip(plans, self.slices, strict=True)):
                     self._start(ctx, rank, plan._replace(variables=variables), rows, daemon)
         except BaseException:
@@ -329,6 +330,24 @@ def _refuse_bootstrapping() -> None:
 
     if getattr(current_process(), "_inheriting", False):
         os._exit(NO_MAIN_GUARD)
+
+
+@contextmanager
+def _no_main_without_a_file() -> Iterator[None]:
+    """Let workers do without a main module that they could not run again: a script on standard input is no file.
+
+    They need none of it, since env_fns bring with them what they use of it.
+    """
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None)
+    if path is None or getattr(main, "__spec__", None) is not None or os.path.exists(path):
+        yield
+        return
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = path
 
 
 def _preload(ctx: Any) -> None:

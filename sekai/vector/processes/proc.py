@@ -21,7 +21,20 @@ from sekai.vector.base import VecEnv
 from sekai.vector.guard import CallGuard
 from sekai.vector.processes.pool import WorkerPool, worker_error
 from sekai.vector.processes.shared_memory import AVAILABLE, Block, SharedFile
-from sekai.vector.processes.worker import CALL, GET_ATTR, HAS_ATTR, OPEN, OWN, RESET, SET_ATTR, STEP, Description, Plan
+from sekai.vector.processes.worker import (
+    CALL,
+    FREEZE,
+    GET_ATTR,
+    HAS_ATTR,
+    OPEN,
+    OWN,
+    RESET,
+    RESTART,
+    SET_ATTR,
+    STEP,
+    Description,
+    Plan,
+)
 from sekai.vector.sub_envs.sub_env import EnvFn, check_env_fns, check_same_space, list_infos
 
 #: What the kit itself refuses in a worker while sub-envs are built, by the name it is reported under (see
@@ -249,6 +262,27 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             await self._pool.async_settle(self._step_timeout)
             with self._keeping_what_came():
                 return self._reset_result(await self._pool.async_exchange(commands, self._step_timeout))
+
+    def stop_autoreset(self) -> None:
+        """Freeze sub-envs whose episode ends, from now on (see ``VecEnv.stop_autoreset``)."""
+        self._ask("stop_autoreset()", [FREEZE] * len(self._pool.slices))
+        self.autoreset = False
+
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs (see ``VecEnv.reset_frozen``).
+
+        Raises:
+            VecEnvWorkerError: A sub-env or a worker failed, or the reset took longer than ``step_timeout``.
+            AsyncCallPending: An earlier call is still running, in another thread or task.
+        """
+        self._require_frozen(rows)
+        with self._guard("reset_frozen()"):
+            self._require_open("reset_frozen()")
+            self._pool.settle(self._step_timeout)
+            commands = [RESTART + _dumps(rows.tolist())] * len(self._pool.slices)
+            with self._keeping_what_came():
+                infos = self._take_in(self._pool.exchange(commands, self._step_timeout))
+        return VecResetResult(layout.take(self._observations, rows), [infos[row] for row in rows.tolist()])
 
     def _step_commands(self, actions: Any) -> list[bytes]:
         """The command of each worker; numeric actions are put into the block."""

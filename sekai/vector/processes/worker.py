@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 # Commands.
-OPEN, STEP, RESET, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrcghax")
+OPEN, STEP, RESET, RESTART, FREEZE, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrefcghax")
 # Replies.
 DONE, FAILED = (bytes([tag]) for tag in b"df")
 
@@ -190,6 +190,8 @@ class Worker:
             OPEN: self._open,
             STEP: self._step,
             RESET: self._reset,
+            RESTART: self._restart,
+            FREEZE: self._stop_autoreset,
             CALL: self._call,
             GET_ATTR: self._get_attr,
             HAS_ATTR: self._has_attr,
@@ -241,6 +243,20 @@ class Worker:
         self._finish(
             batch, _for_each(self._sub_envs, lambda each: batch.write_reset(each.index, each.reset(*next(inputs_left))))
         )
+
+    def _restart(self, rows: list[int]) -> None:
+        """Reset those sub_envs that are among the rows."""
+        asked = set(rows)
+        batch = self._new_batch()
+        mine = [sub_env for sub_env in self._sub_envs if sub_env.index in asked]
+        self._finish(batch, _for_each(mine, lambda each: batch.write_reset(each.index, each.restart())))
+
+    def _stop_autoreset(self, _: None) -> None:
+        """Freeze sub_envs whose episode ends, from now on."""
+        self._plan = self._plan._replace(autoreset=False)
+        for sub_env in self._sub_envs:
+            sub_env.stop_autoreset()
+        self._reply(DONE)
 
     def _call(self, call: tuple[str, tuple[Any, ...], dict[str, Any]]) -> None:
         self._answer(lambda sub_env: sub_env.call(*call))

@@ -8,6 +8,9 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sekai.batching.inputs import AutoresetOptions
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, ObsType, SeedType
@@ -77,6 +80,15 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         """
         return self._run("reset", lambda: self._reset(seed, options))
 
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs, on the private event loop (see ``VecEnv.reset_frozen``).
+
+        Raises:
+            RuntimeError: An event loop is running in this thread.
+        """
+        self._require_frozen(rows)
+        return self._run("reset_frozen", lambda: self._reset_frozen(rows))
+
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """Step all environments concurrently (see ``VecEnv.step``).
 
@@ -137,6 +149,15 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         await _gather(map(reset_sub_env, self._sub_envs, seeds, row_options))
         self._has_reset = True
         return batch.reset_result()
+
+    async def _reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        batch = self._new_batch()
+
+        async def reset_sub_env(row: int) -> None:
+            batch.write_reset(row, await self._sub_envs[row].async_restart())
+
+        await _gather(map(reset_sub_env, rows.tolist()))
+        return batch.rows_result(rows)
 
     def _run(self, name: str, call: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Run a coroutine on the private loop until it, and all it started, has ended."""

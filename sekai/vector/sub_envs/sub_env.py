@@ -68,6 +68,18 @@ class SubEnv:
         self._episode.begin()
         return result
 
+    def stop_autoreset(self) -> None:
+        """Freeze when an episode ends, from now on."""
+        self._episode.autoreset = False
+
+    def restart(self) -> ResetResult[Any]:
+        """Reset the sub-env as autoreset does."""
+        return self.reset(None, self._restart_options())
+
+    async def async_restart(self) -> ResetResult[Any]:
+        """As ``restart()``, through the sub-env's ``async_reset()``."""
+        return await self.async_reset(None, self._restart_options())
+
     def step(self, action: Any) -> StepResult[Any]:
         """Step the sub-env, and reset it if its episode ended; a frozen one only repeats itself."""
         if not self._running:
@@ -240,6 +252,11 @@ class RowBatch:
     def reset_result(self) -> VecResetResult[Any]:
         """The filled batch as the result of a reset."""
         return VecResetResult(self.observations, list_infos(self.infos, len(self._rewards)))
+
+    def rows_result(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Some rows of the batch as the result of a reset of these."""
+        infos = [self.infos.get(row, {}) for row in rows.tolist()]
+        return VecResetResult(layout.take(self.observations, rows), infos)
 
 
 def list_infos(infos: Mapping[int, InfoDict], num_envs: int) -> list[InfoDict]:

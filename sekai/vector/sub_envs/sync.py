@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sekai.batching.inputs import AutoresetOptions
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, ObsType, SeedType
@@ -61,3 +64,11 @@ class SyncVecEnv(InProcessVecEnv[ObsType, ActType]):
             batch.write_reset(sub_env.index, sub_env.reset(row_seed, row_options))
         self._has_reset = True
         return batch.reset_result()
+
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs, in order (see ``VecEnv.reset_frozen``)."""
+        self._require_frozen(rows)
+        batch = self._new_batch()
+        for row in rows.tolist():
+            batch.write_reset(row, self._sub_envs[row].restart())
+        return batch.rows_result(rows)

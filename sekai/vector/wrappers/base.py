@@ -58,6 +58,23 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         """Reset the wrapped VecEnv."""
         return self._after_reset(self.venv.reset(seed=seed, options=options))
 
+    def stop_autoreset(self) -> None:
+        """Freeze sub-envs whose episode ends, from now on (see ``VecEnv.stop_autoreset``)."""
+        self.venv.stop_autoreset()
+
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs of the wrapped VecEnv (see ``VecEnv.reset_frozen``)."""
+        if not self.resets_frozen:
+            return super().reset_frozen(rows)
+        return self._after_reset_frozen(self.venv.reset_frozen(rows), rows)
+
+    @property
+    def resets_frozen(self) -> bool:
+        """Whether there is a ``reset_frozen()``: not where ``reset()`` is a subclass's own, which it would pass by."""
+        own = type(self)
+        is_passed_by = own.reset is not VecWrapper.reset and own.reset_frozen is VecWrapper.reset_frozen
+        return not is_passed_by and self.venv.resets_frozen
+
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """Step the wrapped VecEnv through its ``async_step()``."""
         frozen = self._frozen_before()
@@ -83,6 +100,10 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
 
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
         """What becomes of a reset's result, on the way of both APIs."""
+        return result
+
+    def _after_reset_frozen(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """What becomes of the result of a reset of some rows, which has an entry for each of them."""
         return result
 
     def close(self) -> None:
@@ -192,6 +213,9 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
         if self._held is not None:
             self._held.release()
+        return VecResetResult(layout.own_batch(self.observation(result.observations), self._buffers), result.infos)
+
+    def _after_reset_frozen(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
         return VecResetResult(layout.own_batch(self.observation(result.observations), self._buffers), result.infos)
 
     def _transform_finals(self, infos: list[InfoDict]) -> None:

@@ -51,6 +51,10 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
         self._begin(slice(None), time.monotonic())
         return result
 
+    def _after_reset_frozen(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        self._begin(rows, time.monotonic())
+        return result
+
     def _begin(self, rows: Any, now: float) -> None:
         self._begun_at[rows] = self._steps
         self._returns[rows] = 0.0
