@@ -118,15 +118,6 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     # -- resets of some sub-envs ---------------------------------------------------------------------------
 
-    def stop_autoreset(self) -> None:
-        """Freeze sub-envs whose episode ends, from now on, as with ``autoreset=False`` from the beginning.
-
-        Raises:
-            NotImplementedError: This VecEnv has to be told when it is made.
-            VecEnvClosed: After ``close()``.
-        """
-        raise NotImplementedError(f"{type(self).__name__}.stop_autoreset(): it has to be made without autoreset")
-
     def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
         """Begin new episodes in some frozen sub-envs, while the others stay where they are.
 

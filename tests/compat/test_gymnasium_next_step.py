@@ -80,16 +80,15 @@ RESET = {"cash": 1.0, "start": 7.0, "levels": np.zeros((2, 2), np.int8)}
 
 @pytest.mark.parametrize("reset_info", [{}, RESET], ids=["no reset info", "reset info"])
 @pytest.mark.parametrize("lengths", [(1, 1, 1), (1, 2, 3), (4, 9, 2)])
-@pytest.mark.parametrize("autoreset", [True, False])
 @pytest.mark.parametrize("backend", ["native", "sync", "async"])
-def test_e1_next_step_autoreset_is_gymnasium_s_own(backend, lengths, reset_info, autoreset):
+def test_e1_next_step_autoreset_is_gymnasium_s_own(backend, lengths, reset_info):
     scripts = [script(*[STEP] * n, ends=ends) for n, ends in zip(lengths, ("term", "trunc", "term"), strict=True)]
     toys = [Toy(one, i0=reset_info) for one in scripts]
     if backend == "native":
-        vec = NativeToy(scripts, i0=reset_info, autoreset=autoreset)
+        vec = NativeToy(scripts, i0=reset_info, autoreset=False)
     else:
         kind = {"sync": SyncVecEnv, "async": AsyncVecEnv}[backend]
-        vec = kind(fns(*scripts, i0=reset_info), autoreset=autoreset)
+        vec = kind(fns(*scripts, i0=reset_info), autoreset=False)
     with vec:
         assert_alike(gymnasium_s_own(*toys), next_step(vec))
         # The step that follows an end resets, and steps nothing.
@@ -103,7 +102,7 @@ def test_e1_next_step_autoreset_is_gymnasium_s_own(backend, lengths, reset_info,
 def test_e1_next_step_autoreset_of_worker_processes(shared_memory, num_workers):
     env_fns = [lambda n=n: Draws(n) for n in (2, 3, 2)]
     kinds = {"shared_memory": shared_memory, "num_workers": num_workers}
-    with ProcVecEnv(env_fns, autoreset=num_workers is None, **kinds) as vec:
+    with ProcVecEnv(env_fns, autoreset=False, **kinds) as vec:
         assert_alike(gymnasium_s_own(*(env_fn() for env_fn in env_fns)), next_step(vec), seed=SEEDS[:3])
 
 
@@ -166,7 +165,7 @@ def test_e1_autoreset_options_are_those_of_the_resets_in_the_next_step():
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["native", "sync"])
 def test_e1_a_market_gives_what_gymnasium_would_make_of_its_sub_envs(market, mode):
-    kwargs = {"vectorization_mode": mode, "max_episode_steps": 5}
+    kwargs = {"vectorization_mode": mode, "max_episode_steps": 5, "vector_kwargs": {"autoreset": False}}
     envs = [sekai.make(market, max_episode_steps=5) for _ in SEEDS]
     assert_alike(gymnasium_s_own(*envs), next_step(sekai.make_vec(market, 4, **kwargs)), 20, seed=SEEDS)
 
@@ -328,14 +327,17 @@ def test_e1_the_spec_of_an_adapter_keeps_the_mode(walk, autoreset):
 # -- what is refused ---------------------------------------------------------------------------------------
 
 
-def test_e1_a_market_need_not_know_of_autoreset(walk):
+def test_e1_a_market_without_an_argument_for_autoreset_has_same_step_alone(walk):
     class Stubborn(NativeToy):
         def __init__(self, num_envs):
             super().__init__([T(2)] * num_envs)
 
     sekai.register("Stubborn-v0", vector_entry_point=Stubborn)
     id = register_with_gymnasium("Stubborn-v0")
-    assert_alike(gymnasium_s_own(Toy(T(2)), Toy(T(2))), gymnasium.make_vec(id, num_envs=2))
+    with pytest.raises(TypeError, match="'Stubborn-v0' has no argument 'autoreset'"):
+        gymnasium.make_vec(id, num_envs=2)
+    envs = gymnasium.make_vec(id, num_envs=2, autoreset_mode="SameStep")
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     sekai.deregister("Stubborn-v0")
 
 
@@ -351,6 +353,8 @@ def test_e1_what_cannot_serve_a_mode_is_refused():
         to_gymnasium_vector(SyncVecEnv(fns(T(1))), autoreset_mode="Disabled")
     with pytest.raises(ValueError, match="expected a VecEnv that resets single sub-envs .*, got <OwnReset<SyncVecEnv"):
         next_step(OwnReset(SyncVecEnv(fns(T(1)), autoreset=False)))
+    with pytest.raises(ValueError, match="expected a VecEnv made with autoreset=False, as by make_vec.*, got <SyncVec"):
+        next_step(SyncVecEnv(fns(T(1))))
     theirs = SyncVectorEnv([lambda: to_gymnasium(Toy(T(1)))])
     with pytest.raises(ValueError, match="expected a VecEnv that resets single sub-envs"):
         next_step(from_gymnasium_vector(theirs, autoreset=False))

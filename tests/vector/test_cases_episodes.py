@@ -546,25 +546,3 @@ def test_e1_after_a_new_episode_that_fails_to_begin_reset_works(backend):
         delattr(broken, name)
         assert vec.reset().observations.tolist() == [[0.0], [0.0]]
         assert vec.step([0, 0]).terminated.tolist() == [True, False]
-
-
-@everywhere
-def test_e1_autoreset_is_stopped_between_two_steps(backend):
-    with scripted(backend, T(1), T(2)) as vec:
-        vec.reset()
-        assert vec.step([0, 0]).observations.tolist() == [[0.0], [1.0]]
-        wrapped = VecTransformReward(vec, lambda rewards: rewards + 4)
-        wrapped.stop_autoreset()
-        assert vec.autoreset is wrapped.autoreset is False
-        for k in range(3):
-            step = wrapped.step([0, 0])
-            assert step.observations.tolist() == [[1.0], [2.0]]
-            assert step.rewards.tolist() == ([0.0, 0.0] if k else [5.0, 5.0])
-            assert step.terminated.tolist() == vec.frozen.tolist() == [True, True]
-            assert not any("final_observation" in info for info in step.infos)
-        assert vec.reset_frozen(np.array([0, 1])).observations.tolist() == [[0.0], [0.0]]
-        assert vec.step([0, 0]).observations.tolist() == [[1.0], [1.0]]
-        vec.reset()
-        assert vec.step([0, 0]).terminated.tolist() == vec.frozen.tolist() == [True, False]
-    with pytest.raises(VecEnvClosed):
-        vec.stop_autoreset()

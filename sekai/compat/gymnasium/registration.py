@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode
 
 from sekai.compat.gymnasium.env import GymnasiumEnv
 from sekai.compat.gymnasium.specs import gymnasium_spec
-from sekai.compat.gymnasium.vector import GymnasiumVectorEnv
+from sekai.compat.gymnasium.vector import GymnasiumVectorEnv, check_mode
 from sekai.registry import make, make_vec
 from sekai.registry import spec as find_spec
 from sekai.registry.specs import NO_LIMIT
@@ -81,5 +81,8 @@ def make_vector_env(
     """
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
+    mode = check_mode(autoreset_mode)
+    if mode is AutoresetMode.NEXT_STEP:
+        kwargs["vector_kwargs"] = {"autoreset": False, **kwargs.get("vector_kwargs", {})}
     vec = make_vec(sekai_id, num_envs, max_episode_steps=max_episode_steps, **kwargs)
-    return GymnasiumVectorEnv(vec, autoreset_mode=autoreset_mode)
+    return GymnasiumVectorEnv(vec, autoreset_mode=mode)

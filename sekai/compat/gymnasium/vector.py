@@ -45,7 +45,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def __init__(self, vec: VecEnv[Any, Any], *, autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP) -> None:
         if not isinstance(vec, VecEnv):
             raise TypeError(f"to_gymnasium_vector: expected a sekai.VecEnv (for an Env: to_gymnasium), got {vec!r}")
-        mode = _check_mode(autoreset_mode)
+        mode = check_mode(autoreset_mode)
         if mode is AutoresetMode.SAME_STEP and not vec.autoreset:
             raise ValueError(
                 f"to_gymnasium_vector: expected autoreset=True, got {vec!r} without it, which can have "
@@ -57,7 +57,10 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 f"(reset_frozen), got {vec!r}; a class with a reset() of its own has to say what that is"
             )
         if mode is AutoresetMode.NEXT_STEP and vec.autoreset:
-            vec.stop_autoreset()
+            raise ValueError(
+                f"to_gymnasium_vector(autoreset_mode={mode.value!r}): expected a VecEnv made with autoreset=False, as by "
+                f"make_vec(..., vector_kwargs={{'autoreset': False}}), got {vec!r} with it"
+            )
         self.vec = vec
         self._resets_next = mode is AutoresetMode.NEXT_STEP
         self.num_envs = vec.num_envs
@@ -241,7 +244,7 @@ def to_gymnasium_vector(
     return GymnasiumVectorEnv(vec, autoreset_mode=autoreset_mode)
 
 
-def _check_mode(mode: Any) -> AutoresetMode:
+def check_mode(mode: Any) -> AutoresetMode:
     """The mode, given as such or by its text; ValueError if it is none of the two."""
     known = AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP
     for each in known:

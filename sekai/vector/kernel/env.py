@@ -244,14 +244,11 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         kept = [self._columns[name].ctypes.data for name in market.kept]
         self._addresses = np.array([self._memory.ctypes.data, *addresses, *kept], dtype=np.int64)
         self._uses_streams = bool(market.randomized) or any("random" in names for _, names in market.functions.values())
-        self._bind_step()
+        self._mode = "freeze" if not self.autoreset else "keep" if callable(self._native.autoreset_options) else "reset"
+        self._compiled = self._fused.step(self._mode)
         self._finals = [self._columns[f"final{k}"] for k in range(len(market.observations.parts))]
         self._resets = {key: self._columns[f"reset_{as_word(key)}"] for key in market.reset_infos}
         self._leaves = [leaves(space, "") for space in (self.observation_space, self.action_space)]
-
-    def _bind_step(self) -> None:
-        self._mode = "freeze" if not self.autoreset else "keep" if callable(self._native.autoreset_options) else "reset"
-        self._compiled = self._fused.step(self._mode)
 
     def _bind_clock_and_streams(self) -> None:
         self._native.clock.live_in(self._columns["slot_now"], self._columns["began"])
@@ -387,11 +384,6 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         super().set_attr(name, values)
 
     # -- resets and the hooks ------------------------------------------------------------------------------
-
-    def stop_autoreset(self) -> None:
-        """Freeze sub-envs whose episode ends, from now on (see ``VecEnv.stop_autoreset``)."""
-        super().stop_autoreset()
-        self._bind_step()
 
     def reset(
         self,

@@ -246,11 +246,6 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._has_reset = True
         return VecResetResult(observations, InfoList.of_columns(self.num_envs, columns))
 
-    def stop_autoreset(self) -> None:
-        """Freeze sub-envs whose episode ends, from now on (see ``VecEnv.stop_autoreset``)."""
-        self._require_open("stop_autoreset()")
-        self.autoreset = self._native.episodes.autoreset = False
-
     def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
         """Begin new episodes in some frozen sub-envs (see ``VecEnv.reset_frozen``)."""
         self._require_frozen(rows)

@@ -23,7 +23,6 @@ from sekai.vector.processes.pool import WorkerPool, worker_error
 from sekai.vector.processes.shared_memory import AVAILABLE, Block, SharedFile
 from sekai.vector.processes.worker import (
     CALL,
-    FREEZE,
     GET_ATTR,
     HAS_ATTR,
     OPEN,
@@ -262,11 +261,6 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             await self._pool.async_settle(self._step_timeout)
             with self._keeping_what_came():
                 return self._reset_result(await self._pool.async_exchange(commands, self._step_timeout))
-
-    def stop_autoreset(self) -> None:
-        """Freeze sub-envs whose episode ends, from now on (see ``VecEnv.stop_autoreset``)."""
-        self._ask("stop_autoreset()", [FREEZE] * len(self._pool.slices))
-        self.autoreset = False
 
     def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
         """Begin new episodes in some frozen sub-envs (see ``VecEnv.reset_frozen``).

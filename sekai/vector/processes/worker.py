@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 # Commands.
-OPEN, STEP, RESET, RESTART, FREEZE, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrefcghax")
+OPEN, STEP, RESET, RESTART, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrecghax")
 # Replies.
 DONE, FAILED = (bytes([tag]) for tag in b"df")
 
@@ -191,7 +191,6 @@ class Worker:
             STEP: self._step,
             RESET: self._reset,
             RESTART: self._restart,
-            FREEZE: self._stop_autoreset,
             CALL: self._call,
             GET_ATTR: self._get_attr,
             HAS_ATTR: self._has_attr,
@@ -250,13 +249,6 @@ class Worker:
         batch = self._new_batch()
         mine = [sub_env for sub_env in self._sub_envs if sub_env.index in asked]
         self._finish(batch, _for_each(mine, lambda each: batch.write_reset(each.index, each.restart())))
-
-    def _stop_autoreset(self, _: None) -> None:
-        """Freeze sub_envs whose episode ends, from now on."""
-        self._plan = self._plan._replace(autoreset=False)
-        for sub_env in self._sub_envs:
-            sub_env.stop_autoreset()
-        self._reply(DONE)
 
     def _call(self, call: tuple[str, tuple[Any, ...], dict[str, Any]]) -> None:
         self._answer(lambda sub_env: sub_env.call(*call))

@@ -61,13 +61,6 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
         return np.array([sub_env.frozen for sub_env in self._sub_envs], dtype=np.bool_)
 
-    def stop_autoreset(self) -> None:
-        """Freeze sub-envs whose episode ends, from now on (see ``VecEnv.stop_autoreset``)."""
-        self._require_open("stop_autoreset()")
-        self.autoreset = False
-        for sub_env in self._sub_envs:
-            sub_env.stop_autoreset()
-
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
 

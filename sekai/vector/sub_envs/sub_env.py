@@ -68,10 +68,6 @@ class SubEnv:
         self._episode.begin()
         return result
 
-    def stop_autoreset(self) -> None:
-        """Freeze when an episode ends, from now on."""
-        self._episode.autoreset = False
-
     def restart(self) -> ResetResult[Any]:
         """Reset the sub-env as autoreset does."""
         return self.reset(None, self._restart_options())

@@ -58,10 +58,6 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         """Reset the wrapped VecEnv."""
         return self._after_reset(self.venv.reset(seed=seed, options=options))
 
-    def stop_autoreset(self) -> None:
-        """Freeze sub-envs whose episode ends, from now on (see ``VecEnv.stop_autoreset``)."""
-        self.venv.stop_autoreset()
-
     def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
         """Begin new episodes in some frozen sub-envs of the wrapped VecEnv (see ``VecEnv.reset_frozen``)."""
         if not self.resets_frozen:
