@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sekai.batching.inputs import AutoresetOptions
+from sekai.mirror import LoopRunning
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, ObsType, SeedType
 from sekai.vector.guard import CallGuard
@@ -149,7 +150,7 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         except RuntimeError:
             pass
         else:
-            raise RuntimeError(
+            raise LoopRunning(
                 f"AsyncVecEnv.{name}() was called inside a running event loop; use `await vec.async_{name}(...)`"
             )
         with self._guard(f"{name}()"):
