@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import random
 import signal
 import threading
 import time
@@ -181,6 +182,19 @@ class Filed(Toy):
     def close(self):
         with open(self.path, "a") as file:
             file.write(f"{self.name}\n")
+
+
+class Gambles(Toy):
+    """Draws from the generators that everything in its process shares."""
+
+    def __init__(self, draw=None):
+        super().__init__(T(9))
+        if draw is not None:
+            self.draw = draw
+        self.at_first = self.draw()
+
+    def draw(self):
+        return random.random(), np.random.random(), np.random.standard_normal()
 
 
 class Parent(Misbehaves):

@@ -20,7 +20,7 @@ import pytest
 from backends import assert_same, scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proc_envs import FOR_EVER, HANG, Fails, Filed, Gate, Misbehaves, Parent, Replays, Stubborn, wait_until
+from proc_envs import FOR_EVER, HANG, Fails, Filed, Gambles, Gate, Misbehaves, Parent, Replays, Stubborn, wait_until
 from spaces_catalogue import same, samples, seeded, spaces
 from toys import BOX1, INF, Draws, T, Toy, Z, fns
 
@@ -939,6 +939,51 @@ def test_a_forked_copy_refuses_to_work(build):
 def test_it_cannot_be_pickled(build):
     with pytest.raises(TypeError, match="make another one of its env_fns"):
         copy.deepcopy(build([Misbehaves]))
+
+
+@pytest.mark.filterwarnings("ignore:ProcVecEnv.context='fork'|This process .* is multi-threaded")
+@pytest.mark.parametrize("context", ["forkserver", "fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_a13_the_global_generators_of_a_worker_are_its_own(build, context):
+    vec = build([Gambles] * 4, context=context, num_workers=2)
+    mine = Gambles().draw()
+    drawn = [number for row in [*vec.get_attr("at_first"), mine] for number in row]
+    assert len(set(drawn)) == len(drawn)
+    generator = np.random.default_rng(5)
+    state = generator.bit_generator.state
+    runs = []
+    for seeds in (1, 1, 2, [generator, None, 7, None], [generator, None, 7, None], None):
+        vec.reset(seed=seeds)
+        runs.append(vec.call("draw"))
+    assert runs[0] == runs[1] and runs[3] == runs[4]
+    drawn = [number for run in (runs[0], runs[2], runs[3], runs[5]) for row in run for number in row]
+    assert len(set(drawn)) == len(drawn)
+    assert generator.bit_generator.state == state
+
+
+@pytest.mark.filterwarnings("ignore:ProcVecEnv.context='fork'|This process .* is multi-threaded")
+def test_a13_a_generator_of_another_kind_is_started_as_well(build):
+    before = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(1))
+    try:
+        vec = build([Gambles] * 2, context="fork")
+    finally:
+        np.random.set_bit_generator(before)
+    first, second = vec.call("draw")
+    assert len({*first, *second}) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:ProcVecEnv.context='fork'|This process .* is multi-threaded")
+def test_a13_torch_has_such_a_generator_too(build):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    vec = build([lambda: Gambles(draw=lambda: torch.rand(3).tolist())] * 2, context="fork")
+    at_first = vec.get_attr("at_first")
+    assert at_first[0] != at_first[1]
+    vec.reset(seed=1)
+    seeded = vec.call("draw")
+    vec.reset(seed=1)
+    assert vec.call("draw") == seeded and seeded[0] != seeded[1]
 
 
 # -- whole programs ------------------------------------------------------------------------------------------

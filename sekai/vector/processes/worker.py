@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sekai.batching import layout
 from sekai.spaces import Space
+from sekai.vector.processes.global_generators import restart_global_generators
 from sekai.vector.processes.pipe import Pipe, PipeClosed
 from sekai.vector.processes.shared_memory import Block, SharedFile
 from sekai.vector.processes.thread_limits import limit_threads
@@ -112,6 +113,7 @@ def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connectio
         other.close()
     _exit_with_parent()
     limit_threads(plan.variables)
+    restart_global_generators()
     worker = Worker(Pipe(connection, spin=plan.spin), plan)
     try:
         if worker.build():
@@ -236,6 +238,7 @@ class Worker:
 
     def _reset(self, inputs: list[tuple[Any, Any]]) -> None:
         """Reset every sub_env with its seed and its options."""
+        restart_global_generators(seed for seed, _ in inputs)
         inputs_left = iter(inputs)
         batch = self._new_batch()
         self._finish(
