@@ -43,9 +43,9 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
     its entry point with ``if __name__ == "__main__":``. env_fns are sent with cloudpickle, so lambdas and locally
     defined classes work. A worker uses one numba and one BLAS thread, unless the environment variables say otherwise.
 
-    The global generators of a worker (NumPy's, Python's, and torch's where it is loaded) are its own: they start from OS
-    entropy, and a reset with seeds starts them from those of the worker's sub-envs. What sub-envs draw from them is
-    repeated, then, by the same seeds with the same number of workers; ``Env.rng`` does not ask for the latter.
+    The global generators of a worker (NumPy's, Python's, and torch's where it is loaded) are its own. They start from
+    OS entropy, and a reset with seeds starts them from those of the worker's sub-envs, so that the same seeds and
+    number of workers repeat what sub-envs draw from them. ``Env.rng`` does not depend on the number of workers.
 
     An exception inside a sub-env is re-raised in the parent as ``VecEnvWorkerError``, carrying the sub-env index and
     the worker's traceback. The other sub-envs' replies are still collected, so the VecEnv stays usable afterwards (the
