@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import sys
 import threading
 import warnings
 from contextlib import contextmanager
@@ -421,6 +422,64 @@ def test_9_6_ctrl_c_twice_in_a_row_and_a_reset_starts_afresh(caplog, recwarn):
         v.set_attr("seconds", 0.0)
         assert v.reset().observations.tolist() == [[200.0], [200.0]]
         assert v.step([0, 0]).observations.tolist() == [[201.0], [201.0]]
+    gc.collect()
+    assert caplog.records == []
+    assert not [str(each.message) for each in recwarn]
+
+
+def press_at(line, modules):
+    """A tracer that presses Ctrl-C when so many lines of some modules have been run, and says so in a list."""
+    left, pressed = line, []
+
+    def trace(frame, event, argument):
+        nonlocal left
+        if event == "line" and frame.f_globals.get("__name__") in modules:
+            left -= 1
+            if left < 0 and not pressed:
+                pressed.append(frame)
+                press_ctrl_c()
+        return trace
+
+    return trace, pressed
+
+
+INTERRUPTED = {
+    *(f"asyncio.{name}" for name in ("base_events", "events", "futures", "selector_events", "tasks")),
+    *("selectors", "sekai.vector.interrupts", "sekai.vector.sub_envs.sub_env"),
+}
+
+
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("raises", [True, False], ids=["raises", "counts"])
+def test_a16_ctrl_c_at_any_line_of_the_event_loop_leaves_it_usable(raises, every, caplog, recwarn):
+    counted = []
+    before, tracer = signal.getsignal(signal.SIGINT), sys.gettrace()
+    if not raises:
+        signal.signal(signal.SIGINT, lambda *press: counted.append(press))
+    handler = signal.getsignal(signal.SIGINT)
+    line, pressed, interrupted = 0, [True], 0
+    try:
+        with AsyncVecEnv([lambda: Slow(0.0), lambda: Slow(0.0)]) as v:
+            while pressed:
+                v.reset()
+                v.step([0, 0])
+                trace, pressed = press_at(line, INTERRUPTED)
+                sys.settrace(trace)
+                try:
+                    v.step([1, 1])
+                except KeyboardInterrupt:
+                    interrupted += 1
+                finally:
+                    sys.settrace(tracer)
+                line += every
+                assert v.get_attr("running") == [0, 0]
+                assert signal.getsignal(signal.SIGINT) is handler
+            presses = line // every - 1
+            assert (interrupted, len(counted)) == ((presses, 0) if raises else (0, presses))
+            assert line > 200
+            assert v.get_attr("overlaps") == [0, 0]
+    finally:
+        signal.signal(signal.SIGINT, before)
     gc.collect()
     assert caplog.records == []
     assert not [str(each.message) for each in recwarn]

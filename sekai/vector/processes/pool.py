@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sekai.errors import VecEnvClosed, VecEnvWorkerError
+from sekai.vector.interrupts import Uninterrupted, interrupts_blocked
 from sekai.vector.processes.handle import Listener, WorkerHandle
-from sekai.vector.processes.interrupts import Uninterrupted, interrupts_blocked
 from sekai.vector.processes.pipe import Pipe, PipeClosed
 from sekai.vector.processes.thread_limits import one_thread_each
 from sekai.vector.processes.worker import CLOSE, FAILED, NO_MAIN_GUARD, Failure, Plan, run_worker

@@ -13,6 +13,7 @@ from sekai.mirror import LoopRunning
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, ObsType, SeedType
 from sekai.vector.guard import CallGuard
+from sekai.vector.interrupts import LoopInterrupts
 from sekai.vector.sub_envs.in_process import InProcessVecEnv
 from sekai.vector.sub_envs.sub_env import EnvFn, SubEnv
 
@@ -159,17 +160,29 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
                 self._loop = asyncio.new_event_loop()
                 # Without it a VecEnv that is dropped unclosed leaves its loop's selector and sockets to a warning.
                 weakref.finalize(self, self._loop.close)
-            task: asyncio.Task[_T] | None = None
-            try:
+            with LoopInterrupts(self._loop) as interrupts:
                 task = self._loop.create_task(call())
-                return self._loop.run_until_complete(task)
-            except BaseException:
-                # Ctrl-C ends the loop, not the task. Let the sub-envs wind up, however often it is pressed.
-                while task is not None and not task.done():
-                    with suppress(KeyboardInterrupt, SystemExit):
-                        task.cancel()
-                        self._loop.run_until_complete(asyncio.wait([task]))
-                raise
+                interrupts.cancel_by_interrupt(task)
+                try:
+                    return self._loop.run_until_complete(task)
+                except BaseException:
+                    _settle(self._loop, task)
+                    raise
+
+
+def _settle(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+    """Let a call wind up of which an interrupt in a sub-env has ended the loop, however often there is another."""
+    import asyncio
+
+    while True:
+        with suppress(KeyboardInterrupt, SystemExit):
+            while not task.done():
+                task.cancel()
+                loop.run_until_complete(asyncio.wait([task]))
+            # The loop may still be about to hear that the call is over, and would stop the next one for it.
+            loop.stop()
+            loop.run_forever()
+            return
 
 
 def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
