@@ -29,7 +29,8 @@ def restart_global_generators(seeds: Iterable[SeedType] | None = None) -> None:
             return
     # One sequence each: Python's and NumPy's are of the same kind, and would give the same numbers.
     for_numpy, for_python, for_torch = np.random.SeedSequence(entropy).spawn(3)
-    np.random.set_bit_generator(type(np.random.get_bit_generator())(for_numpy))
+    numpy_random: Any = np.random  # whose types leave these two out
+    numpy_random.set_bit_generator(type(numpy_random.get_bit_generator())(for_numpy))
     random.seed(_integer(for_python))
     torch: Any = sys.modules.get("torch")
     if torch is not None:

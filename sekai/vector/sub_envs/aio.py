@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sekai.batching.inputs import AutoresetOptions
@@ -57,8 +57,25 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         autoreset_options: AutoresetOptions = None,
     ) -> None:
         super().__init__(env_fns, autoreset=autoreset, autoreset_options=autoreset_options)
+        self._begin_without_loop()
+
+    def _begin_without_loop(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._guard = CallGuard(type(self).__name__)
+        self._running_sub_envs: asyncio.Future[Any] | None = None
+        self._leaving = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy begins with: the sub-envs. The private loop is not part of it; a copy makes one of its own."""
+        with self._guard("__getstate__()"):
+            state = self.__dict__.copy()
+        for name in ("_loop", "_guard", "_running_sub_envs", "_leaving"):
+            del state[name]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin_without_loop()
 
     def step(self, actions: Any) -> VecStepResult[Any]:
         """Run ``async_step()`` on the private event loop.
@@ -107,10 +124,12 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
     def close(self) -> None:
         """Close all sub-environments and the private event loop; closing again does nothing.
 
+        At the end of a ``with`` block a call that is still running is cancelled first.
+
         Raises:
             AsyncCallPending: A call is still running.
         """
-        with self._guard("close()"):
+        with nullcontext() if self._leaving else self._guard("close()"):
             try:
                 super().close()
             finally:
@@ -127,7 +146,7 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         async def step_sub_env(sub_env: SubEnv, action: Any) -> None:
             batch.write_step(sub_env.index, await sub_env.async_step(action))
 
-        await _gather(map(step_sub_env, self._sub_envs, row_actions))
+        await self._gather(map(step_sub_env, self._sub_envs, row_actions))
         return batch.step_result()
 
     async def _reset(self, seed: Any, options: Any) -> VecResetResult[Any]:
@@ -138,19 +157,43 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
             batch.write_reset(sub_env.index, await sub_env.async_reset(row_seed, row_options))
 
         seeds, row_options = zip(*row_inputs, strict=True)
-        await _gather(map(reset_sub_env, self._sub_envs, seeds, row_options))
+        await self._gather(map(reset_sub_env, self._sub_envs, seeds, row_options))
         self._has_reset = True
         return batch.reset_result()
+
+    async def _gather(self, coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """Wait until every coroutine has ended, even when one raises or this call is cancelled."""
+        import asyncio
+
+        self._running_sub_envs = running = asyncio.gather(*coroutines, return_exceptions=True)
+        if self._leaving:
+            running.cancel()
+        try:
+            outcomes = await running
+        finally:
+            self._running_sub_envs = None
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+
+    def _give_up_call(self) -> None:
+        """Cancel the call that is running; wait for its end if that is in another thread, whose loop goes on."""
+        self._leaving = True
+        running = self._running_sub_envs
+        if running is not None:
+            loop = running.get_loop()
+            if not loop.is_running() or loop is _loop_of_this_thread():
+                with suppress(RuntimeError):  # the loop is closed, and the call will not go on
+                    running.cancel()
+                return
+            loop.call_soon_threadsafe(running.cancel)
+        self._guard.wait()
 
     def _run(self, name: str, call: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Run a coroutine on the private loop until it, and all it started, has ended."""
         import asyncio
 
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        if _loop_of_this_thread() is not None:
             raise LoopRunning(
                 f"AsyncVecEnv.{name}() was called inside a running event loop; use `await vec.async_{name}(...)`"
             )
@@ -168,6 +211,16 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
                 except BaseException:
                     _settle(self._loop, task)
                     raise
+
+
+def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread."""
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _settle(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
@@ -200,12 +253,3 @@ def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(cancel_all())
     finally:
         loop.close()
-
-
-async def _gather(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Wait until every coroutine has ended, even when one raises or this call is cancelled."""
-    import asyncio
-
-    for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
-        if outcome is not None:
-            raise outcome
