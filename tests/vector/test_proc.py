@@ -1060,7 +1060,7 @@ def test_workers_exit_when_the_parent_is_killed(tmp_path):
         """
         if __name__ == "__main__":
             gate = Gate(Path(__file__).with_name("gate"))
-            vec = ProcVecEnv([Misbehaves] * 2)
+            vec = ProcVecEnv([Misbehaves] * 2, close_timeout=0.1)
             vec.set_attr("gate", gate)
             vec.reset()
             print(*vec.call("pid"), flush=True)
@@ -1076,6 +1076,38 @@ def test_workers_exit_when_the_parent_is_killed(tmp_path):
     assert ran.returncode == -signal.SIGKILL
     pids = [int(pid) for pid in ran.stdout.split()]
     assert len(pids) == 2 and wait_until(lambda: gone(*pids))
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="workers cannot tell whose end it is")
+def test_a18_idle_workers_close_their_sub_envs_when_the_parent_is_killed(tmp_path):
+    ran = run_script(
+        tmp_path,
+        f"""
+        from proc_envs import Filed
+
+        def gone(pid):
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return True
+
+        if __name__ == "__main__":
+            path = Path(__file__).with_name("closed")
+            vec = ProcVecEnv([lambda i=i: Filed(path, i) for i in range(8)], num_workers=4, close_timeout={HANG})
+            vec.reset()
+            pids = set(vec.call("pid"))
+            vec.step([0] * 8)
+            read, write = os.pipe()
+            if os.fork() == 0:  # which holds this process's ends of all pipes as long as there are workers
+                os.write(write, b"x")
+                print(wait_until(lambda: all(map(gone, pids))), flush=True)
+                os._exit(0)
+            os.read(read, 1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGKILL, "True\n", "")
+    assert sorted(map(int, (tmp_path / "closed").read_text().split())) == list(range(8))
 
 
 def test_9_6_ctrl_c_to_the_whole_group_then_reset(tmp_path):

@@ -61,7 +61,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             propagates.
         autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
         context: multiprocessing start method; defaults to "forkserver" ("spawn" on Windows).
-        close_timeout: Seconds ``close()`` waits for workers before terminating them.
+        close_timeout: Seconds ``close()`` waits for workers before terminating them, and that they have to close
+            their sub-envs when this process ends without it, even by a signal.
         num_workers: Worker processes; sub-envs are split evenly between them. Defaults to one process per sub-env;
             more than there are sub-envs means that too.
         shared_memory: Pass observations through shared memory. None (default) enables it when the observation space
@@ -111,7 +112,10 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
                 file = SharedFile()
                 once_built.callback(file.close)
             self._pool = WorkerPool(
-                self._plans(env_fns, min(workers, self.num_envs), options, file), context, daemon, close_seconds
+                self._plans(env_fns, min(workers, self.num_envs), options, file, close_seconds),
+                context,
+                daemon,
+                close_seconds,
             )
             self._guard = CallGuard(type(self).__name__, self._pool.lock)
             # Also when nobody closes it: when this object is dropped, or before the interpreter waits for its children.
@@ -129,6 +133,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         num_workers: int,
         options: inputs.AutoresetOptions,
         file: SharedFile | None,
+        close_timeout: float,
     ) -> list[Plan]:
         import cloudpickle
 
@@ -148,6 +153,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
                     worker < spare,
                     {},  # the pool knows what the environment says when it starts them
                     file,
+                    close_timeout,
                 )
             )
             start = stop

@@ -10,6 +10,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -52,6 +53,7 @@ class Plan(NamedTuple):
     spin: bool  # whether there is a core for it beside the parent's
     variables: dict[str, str]  # of the environment: how many threads its libraries use
     file: SharedFile | None
+    close_timeout: float  # seconds to close the sub-envs in, once the parent has ended
 
 
 class Description(NamedTuple):
@@ -111,10 +113,11 @@ def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connectio
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     for other in inherited:
         other.close()
-    _exit_with_parent()
+    pipe = Pipe(connection, spin=plan.spin)
+    _exit_with_parent(pipe, plan.close_timeout)
     limit_threads(plan.variables)
     restart_global_generators()
-    worker = Worker(Pipe(connection, spin=plan.spin), plan)
+    worker = Worker(pipe, plan)
     try:
         if worker.build():
             worker.serve()
@@ -122,8 +125,14 @@ def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connectio
         worker.close_sub_envs()
 
 
-def _exit_with_parent() -> None:
-    """End this process soon after the parent has ended, even in the middle of a step."""
+def _exit_with_parent(pipe: Pipe, seconds: float) -> None:
+    """Let this process end after its parent has, however that ended.
+
+    Args:
+        pipe: Cut then, so that a worker that waits for a command, or has done the last one, closes its sub-envs. It
+            would not hear of the end otherwise where another process has inherited the parent's side.
+        seconds: The time it has for that, after which it ends even in the middle of a step.
+    """
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
 
@@ -137,6 +146,8 @@ def _exit_with_parent() -> None:
 
     def watch() -> None:
         wait(sentinels)
+        pipe.cut()
+        time.sleep(seconds)
         os._exit(1)
 
     threading.Thread(target=watch, name="sekai-watch-parent", daemon=True).start()
