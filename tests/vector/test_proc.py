@@ -1040,10 +1040,30 @@ def test_an_interpreter_that_exits_with_stubborn_workers(tmp_path):
     assert ran.returncode == 0 and ran.stderr == ""
 
 
-def test_a_script_without_a_main_guard_fails_fast_with_one_readable_error(tmp_path):
+#: Has the fork server import the main module, as Python does from 3.13.8 on.
+LIKE_3_13_8 = (
+    "import multiprocessing.spawn as spawn; said = spawn.get_preparation_data; spawn.get_preparation_data = "
+    "lambda name: (data := said(name)) | ({'main_path': data.get('init_main_from_path')} if name == 'ignore' else {})"
+)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("", marks=pytest.mark.slow),
+        LIKE_3_13_8,
+        pytest.param(
+            f"{LIKE_3_13_8}; import multiprocessing; multiprocessing.set_forkserver_preload(['__main__', 'json'])",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["as_it_is", "a14_as_from_3_13_8", "a14_and_told_to"],
+)
+def test_a_script_without_a_main_guard_fails_fast_with_one_readable_error(tmp_path, before):
     ran = run_script(
         tmp_path,
         f"""
+        {before}
         import sekai.vector.processes.pool
         sekai.vector.processes.pool._PATIENCE = {HANG}  # it is told by the workers' exit status
         vec = ProcVecEnv([Misbehaves] * 4)
