@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from toys import BOX1, T, Toy
 
-from sekai import Discrete, Env, ResetResult, StepResult
+from sekai import Discrete, Env, ResetResult, Space, StepResult
 
 #: Seconds after which what has not happened hangs, however busy the machine is.
 HANG = 240.0
@@ -185,6 +185,32 @@ class Filed(Toy):
     def close(self):
         with open(self.path, "a") as file:
             file.write(f"{self.name}\n")
+
+
+class OneWay:
+    """Can be pickled, and unpickled in no process but the one that did."""
+
+    def __reduce__(self):
+        return _arrive, (os.getpid(),)
+
+
+def _arrive(pid):
+    if os.getpid() != pid:
+        raise LookupError("not here")
+    return OneWay()
+
+
+class Anything(Space):
+    """A space of any objects at all."""
+
+    def __init__(self):
+        super().__init__(None, None)
+
+    def sample(self, mask=None):
+        return 0
+
+    def contains(self, x):
+        return True
 
 
 class Gambles(Toy):

@@ -20,7 +20,21 @@ import pytest
 from backends import assert_same, scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proc_envs import FOR_EVER, HANG, Fails, Filed, Gambles, Gate, Misbehaves, Parent, Replays, Stubborn, wait_until
+from proc_envs import (
+    FOR_EVER,
+    HANG,
+    Anything,
+    Fails,
+    Filed,
+    Gambles,
+    Gate,
+    Misbehaves,
+    OneWay,
+    Parent,
+    Replays,
+    Stubborn,
+    wait_until,
+)
 from spaces_catalogue import same, samples, seeded, spaces
 from toys import BOX1, INF, Draws, T, Toy, Z, fns
 
@@ -31,8 +45,10 @@ from sekai import (
     Dict,
     Discrete,
     ProcVecEnv,
+    ResetResult,
     Sequence,
     SpaceMismatch,
+    StepResult,
     SyncVecEnv,
     Tuple,
     VecEnvClosed,
@@ -449,6 +465,51 @@ def test_6_5_an_unpicklable_info(build, num_workers):
     assert caught.value.rank == 1
     result = vec.step([BIG, NOTHING, NOTHING])
     assert result.infos[0]["big"].tolist() == list(range(1000)) and result.infos[1:] == [{}, {}]
+
+
+@pytest.mark.parametrize("shared_memory", [None, False])
+def test_a19_what_cannot_be_read_on_the_other_side_names_its_sub_env(build, shared_memory):
+    class Sends(Toy):
+        """Sends what it is told to: 0, something that can be pickled only, or something that cannot."""
+
+        sent = {"observation": 0, "info": 0, "value": 0}
+
+        def __init__(self):
+            super().__init__(T(99), obs=Anything(), act=Anything())
+
+        def say(self, what):
+            return [0, OneWay(), lambda: 0][self.sent[what]]
+
+        def reset(self, *, seed=None, options=None):
+            return ResetResult(self.say("observation"), {"x": self.say("info")})
+
+        def step(self, action):
+            return StepResult(self.say("observation"), 1.0, False, False, {})
+
+        def value(self):
+            return self.say("value")
+
+    nothing = Sends.sent
+    vec = build([Sends] * 5, num_workers=2, shared_memory=shared_memory)
+    vec.reset()
+    for row in (1, 4):
+        for what, call in {
+            "observation": lambda: vec.step([0] * 5),
+            "info": vec.reset,
+            "value": lambda: vec.call("value"),
+        }.items():
+            for kind, fault in enumerate(["unpickled: not here", "pickled: .*lambda"], 1):
+                vec.set_attr("sent", [{**nothing, what: kind} if i == row else nothing for i in range(5)])
+                with pytest.raises(VecEnvWorkerError, match=f"sub-env {row}: .*its {what} cannot be {fault}"):
+                    call()
+                vec.set_attr("sent", nothing)
+        vec.reset()
+        inputs = [OneWay() if i == row else 0 for i in range(5)]
+        for give in (vec.step, partial(vec.set_attr, "k"), lambda given: vec.reset(options=[{"x": x} for x in given])):
+            with pytest.raises(VecEnvWorkerError, match=f"sub-env {row}: LookupError: not here"):
+                give(inputs)
+        vec.reset()
+        assert len(vec.step([0] * 5).observations) == 5
 
 
 def test_an_unpicklable_argument_leaves_the_vec_env_usable(build):
