@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sekai.batching.inputs import spread_values
 from sekai.batching.layout import batch_space
-from sekai.errors import ResetRequired, VecEnvClosed
+from sekai.errors import AsyncCallPending, ResetRequired, VecEnvClosed
 from sekai.mirror import AsyncMirror
 from sekai.results import VecResetResult, VecStepResult
 from sekai.spaces import Space
@@ -245,7 +245,17 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        try:
+            self.close()
+            return
+        except AsyncCallPending:
+            pass
+        # There is nobody left to await it, and the error that ended the block is the one to hear of.
+        self._give_up_call()
         self.close()
+
+    def _give_up_call(self) -> None:
+        """Cancel the call that keeps ``close()`` from closing; only a backend that refuses to close has one."""
 
     def __repr__(self) -> str:
         name = type(self).__name__ if self.spec is None else f"{type(self).__name__} {self.spec.id}"

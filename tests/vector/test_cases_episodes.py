@@ -24,7 +24,6 @@ from sekai import (
     TimeLimit,
     Tuple,
     VecEnvClosed,
-    VecTransformReward,
 )
 from sekai.batching import layout
 from sekai.vector import ended_observations

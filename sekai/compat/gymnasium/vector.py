@@ -58,8 +58,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             )
         if mode is AutoresetMode.NEXT_STEP and vec.autoreset:
             raise ValueError(
-                f"to_gymnasium_vector(autoreset_mode={mode.value!r}): expected a VecEnv made with autoreset=False, as by "
-                f"make_vec(..., vector_kwargs={{'autoreset': False}}), got {vec!r} with it"
+                f"to_gymnasium_vector(autoreset_mode={mode.value!r}): expected a VecEnv made with autoreset=False, as "
+                f"by make_vec(..., vector_kwargs={{'autoreset': False}}), got {vec!r} with it"
             )
         self.vec = vec
         self._resets_next = mode is AutoresetMode.NEXT_STEP

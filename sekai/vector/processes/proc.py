@@ -19,6 +19,7 @@ from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, InfoDict, ObsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.guard import CallGuard
+from sekai.vector.processes.pickles import dump_each
 from sekai.vector.processes.pool import WorkerPool, worker_error
 from sekai.vector.processes.shared_memory import AVAILABLE, Block, SharedFile
 from sekai.vector.processes.worker import (
@@ -55,6 +56,10 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
     that script, since cloudpickle sends them. A worker uses one numba and one BLAS thread, unless the environment
     variables say otherwise.
 
+    The global generators of a worker (NumPy's, Python's, and torch's where it is loaded) are its own. They start from
+    OS entropy, and a reset with seeds starts them from those of the worker's sub-envs, so that the same seeds and
+    number of workers repeat what sub-envs draw from them. ``Env.rng`` does not depend on the number of workers.
+
     If a sub-env raises, so does the call: ``VecEnvWorkerError``, with the index and the worker's traceback. Nothing of
     that call is kept, though other sub-envs may have made the step, and the next call works. Ctrl-C is the parent's
     alone; what an interrupted call leaves unread is thrown away by the next one.
@@ -67,7 +72,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             has been built is closed, and no worker runs on.
         autoreset: Whether the step that ends an episode begins the next one (see ``VecEnv``).
         context: How processes start, by multiprocessing's name for it; None for the way above.
-        close_timeout: Seconds ``close()`` waits for workers before terminating them.
+        close_timeout: Seconds ``close()`` waits for workers before terminating them, and that they have to close
+            their sub-envs when this process ends without it, even by a signal.
         num_workers: How many processes share the sub-envs, as evenly as it goes; None, or more than there are
             sub-envs, for one each.
         shared_memory: Whether observations go through shared memory (True, an error where the space has no fixed
@@ -117,7 +123,10 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
                 file = SharedFile()
                 once_built.callback(file.close)
             self._pool = WorkerPool(
-                self._plans(env_fns, min(workers, self.num_envs), options, file), context, daemon, close_seconds
+                self._plans(env_fns, min(workers, self.num_envs), options, file, close_seconds),
+                context,
+                daemon,
+                close_seconds,
             )
             self._guard = CallGuard(type(self).__name__, self._pool.lock)
             # Also when nobody closes it: when this object is dropped, or before the interpreter waits for its children.
@@ -135,6 +144,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         num_workers: int,
         options: inputs.AutoresetOptions,
         file: SharedFile | None,
+        close_timeout: float,
     ) -> list[Plan]:
         import cloudpickle
 
@@ -154,6 +164,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
                     worker < spare,
                     {},  # the pool knows what the environment says when it starts them
                     file,
+                    close_timeout,
                 )
             )
             start = stop
@@ -162,12 +173,15 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
     def _open(self, file: SharedFile | None, shared_memory: bool | None) -> None:
         """Learn the spaces from the workers and lay out the block."""
         try:
-            descriptions: list[Description] = self._pool.first_replies()
+            replies = self._pool.first_replies()
         except VecEnvWorkerError as error:
             if error.exc_type in _OWN_ERRORS:
                 raise _OWN_ERRORS[error.exc_type](error.message) from None
             name = error.exc_type.removeprefix(OWN)
             raise VecEnvWorkerError(error.rank, name, error.message, error.remote_traceback) from None
+        descriptions: list[Description] = [
+            reply.values["description"][rows.start] for rows, reply in zip(self._pool.slices, replies, strict=True)
+        ]
         first = descriptions[0]
         for rows, other in zip(self._pool.slices, descriptions, strict=True):
             check_same_space("observation_space", first.observation_space, other.observation_space, rows.start)
@@ -285,12 +299,12 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         if self._actions_are_shared:
             layout.put(self._block.actions, slice(None), batch)
             return [STEP] * len(self._pool.slices)
-        slices = layout.split(self.action_space, batch, self._pool.sizes)
-        return [STEP + _dumps(part) for part in slices]
+        each = list(layout.iterate(self.action_space, batch, self.num_envs))
+        return [STEP + _dumps(*each[rows]) for rows in self._pool.slices]
 
     def _reset_commands(self, seed: Any, options: Any) -> list[bytes]:
         pairs = inputs.spread_resets(seed, options, self.num_envs)
-        commands = [RESET + _dumps(pairs[rows]) for rows in self._pool.slices]
+        commands = [RESET + _dumps(*pairs[rows]) for rows in self._pool.slices]
         self._has_reset = False
         return commands
 
@@ -322,9 +336,10 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         for rows, reply in zip(self._pool.slices, replies, strict=True):
             if reply is None:
                 continue
-            worker_infos, beside = reply
-            infos.update(worker_infos)
-            for name, part in beside.items():
+            infos.update(reply.values.get("info", {}))
+            for row, observation in reply.values.get("observation", {}).items():
+                layout.write_row(self.observation_space, self._observations, row, observation)
+            for name, part in reply.beside.items():
                 if name == "observations":
                     layout.put(self._observations, rows, part)
                 else:
@@ -358,7 +373,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         """
         self._require_open("set_attr()")
         spread = inputs.spread_values(name, values, self.num_envs)
-        commands = [SET_ATTR + _dumps((name, spread[rows])) for rows in self._pool.slices]
+        commands = [SET_ATTR + _dumps(name, *spread[rows]) for rows in self._pool.slices]
         # All have it, or none is changed.
         self._ask("set_attr()", [HAS_ATTR + _dumps(name)] * len(commands), commands)
 
@@ -371,7 +386,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             self._pool.settle(self._step_timeout)
             for commands in rounds:
                 replies = self._pool.exchange(commands, self._step_timeout)
-        return [value for values in replies if values is not None for value in values]
+        return [value for reply in replies if reply is not None for value in reply.values["value"].values()]
 
     def __reduce__(self) -> Any:
         raise TypeError("a ProcVecEnv has processes and cannot be pickled or copied; make another one of its env_fns")
@@ -394,16 +409,16 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             raise worker_error(failures)
 
 
-def _dumps(value: Any) -> bytes:
+def _dumps(*values: Any) -> bytes:
     """Pickle what goes to a worker, lambdas and local classes included."""
-    pickled: bytes = b""
+    pickled = b""
     with suppress(Exception):
-        pickled = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        pickled = dump_each(values)
     # What the main module defines under its guard, or a notebook does, a worker would not find there.
     if not pickled or b"__main__" in pickled:
         import cloudpickle
 
-        pickled = cloudpickle.dumps(value)
+        pickled = dump_each(values, cloudpickle.Pickler)
     return pickled
 
 

@@ -147,6 +147,9 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         """The vector environment inside all vector wrappers."""
         return self.venv.unwrapped
 
+    def _give_up_call(self) -> None:
+        self.venv._give_up_call()
+
     def _frozen_before(self) -> NDArray[np.bool_] | None:
         """The sub-envs that the next step will only repeat; None where autoreset leaves none."""
         return None if self.venv.autoreset else self.venv.frozen
