@@ -36,7 +36,7 @@ class MultiBinary(Space[NDArray[np.int8]]):
     shape: tuple[int, ...]
     dtype: np.dtype[np.int8]
 
-    _derived = ("n",)  # the shape, as it was given
+    _uncompared = ("n",)  # the shape, as it was given
 
     def __init__(self, n: int | Iterable[int], seed: int | None = None) -> None:
         shape: tuple[int, ...]

@@ -36,7 +36,7 @@ class MultiDiscrete(Space[NDArray[Any]]):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    _derived = ("_nvec",)  # the bounds, stored with or without what repeats
+    _uncompared = ("_nvec",)  # the bounds, stored with or without what repeats
 
     def __init__(
         self,

@@ -561,3 +561,26 @@ def test_a11_what_cannot_be_copied_is_handed_on_as_it_is(backend):
         got = v.last_options if backend == "native" else v.get_attr("last_options")
         assert all(each["lock"] is lock and each["beside"][0] is lock for each in got)
         assert got[0]["beside"][1] is not got[1]["beside"][1]
+
+
+class Priced(Box):
+    """A user's own space."""
+
+    def __init__(self, tick):
+        super().__init__(0, 1)
+        self.tick = tick
+
+
+class Holding(Toy):
+    """An env that makes its own space."""
+
+    def __init__(self, script, tick=1):
+        super().__init__(script, obs=Priced(tick))
+
+
+@on_rows
+def test_a5_spaces_that_hold_something_else_are_noticed(backend):
+    with make(backend, [lambda: Holding(T(3))] * 2) as v:
+        v.reset()
+    with pytest.raises(SpaceMismatch, match="sub-env 1: expected the observation_space of sub-env 0"):
+        make(backend, [lambda: Holding(T(3)), lambda: Holding(T(3), 2)])
