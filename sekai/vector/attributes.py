@@ -160,5 +160,8 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
         values = stack_values(spread)
         checks = hasattr(getattr(type(owner), name, None), "__set__")
         if per_env and not checks and values.dtype.kind in "biuf" and current.dtype.kind in "biuf":
+            if values.shape != current.shape:
+                expected = f"expected a value of shape {current.shape[1:]} for each sub-env (a list holds one each)"
+                raise ValueError(f"set_attr({name!r}): {expected}, got one of shape {values.shape[1:]}")
             values = _convert(values, current.dtype)
     setattr(owner, name, values)

@@ -647,6 +647,15 @@ def test_as_batch_takes_nested_lists(space):
     assert same(as_batch(space, 2, listed(batch)), batch)
 
 
+@each_fixed_space
+def test_a4_as_batch_takes_a_list_of_elements(space):
+    for n in (1, 2, 3):
+        items = elements(space, n)
+        assert same(as_batch(space, n, items), concatenate(space, items))
+        with pytest.raises(ValueError, match="x"):
+            as_batch(space, n + 1, items, "x")
+
+
 # -- own_batch ---------------------------------------------------------------------------------------------
 
 

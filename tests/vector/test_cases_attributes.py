@@ -496,3 +496,14 @@ def test_a21_no_infos_of_a_native_env_are_refused_at_once(where):
     with Odd(2) as v, pytest.raises(TypeError, match=rf"Odd\.{where}\(\): expected infos that map keys to arrays"):
         v.reset()
         v.step(Z(v))
+
+
+def test_numbers_of_another_shape_are_no_values_of_a_native_attribute():
+    with Schedules() as v:
+        for name, values in (("count", np.arange(4)), ("count", (1, 2, 3, 4)), ("matrix", 1.0), ("matrix", [[1]] * 4)):
+            with pytest.raises(
+                ValueError, match=rf"set_attr\('{name}'\): expected a value of shape .* for each sub-env"
+            ):
+                v.set_attr(name, values)
+        v.set_attr("matrix", np.array([1, 2]))
+        assert v.matrix.tolist() == [[1.0, 2.0]] * 4

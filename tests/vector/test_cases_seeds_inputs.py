@@ -527,7 +527,7 @@ def prices(first):
     return {"prices": [first, first + 1, first + 2], "deep": {}}
 
 
-@everywhere
+@pytest.mark.parametrize("backend", ["sync", "async", "proc-grouped-pipe", "native"])
 def test_a11_each_sub_env_has_options_of_its_own_and_the_caller_s_stay(backend):
     shared = prices(1)
     with pops(backend, autoreset_options=shared) as v:
@@ -578,7 +578,7 @@ class Holding(Toy):
         super().__init__(script, obs=Priced(tick))
 
 
-@on_rows
+@on_rows_once
 def test_a5_spaces_that_hold_something_else_are_noticed(backend):
     with make(backend, [lambda: Holding(T(3))] * 2) as v:
         v.reset()
