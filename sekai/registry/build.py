@@ -177,6 +177,7 @@ def build_vec_env(
 
 def _build_native(spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any]) -> VecEnv[Any, Any]:
     from sekai.vector import VecEnv
+    from sekai.vector.asked import unheeded
 
     assert spec.vector_entry_point is not None
     where = f"environment {spec.id!r}"
@@ -191,6 +192,10 @@ def _build_native(spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any]) -
     if vec.num_envs != num_envs:
         vec.close()
         raise ValueError(f"{where}: expected {num_envs} sub-envs (num_envs) from {source}, got {vec.num_envs}")
+    lost = unheeded(vec, arguments)
+    if lost is not None:
+        vec.close()
+        raise ValueError(f"{where}: {source}: {lost}")
     return vec
 
 

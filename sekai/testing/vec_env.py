@@ -37,6 +37,8 @@ def check_vec_env(
     In the end a native env is given actions just outside of its space, and what its hooks return is held against the
     dtypes that it is cast to, which gives hints.
 
+    A native env that takes ``max_episode_steps`` or ``autoreset_options`` and does nothing with it is reported.
+
     Where no episode ends within ``n_steps``, the checks are made under a shorter ``max_episode_steps``, if the factory
     takes one. A wrapper that learns from what it sees, such as ``VecNormalizeObservation``, makes rows depend on each
     other, which is reported: check the VecEnv inside it.

@@ -106,6 +106,24 @@ def _convert(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return converted if kept else values
 
 
+def is_owned(kind: type, name: str) -> bool:
+    """Whether an attribute of a vector environment is private, or one that a class of the kit brings along.
+
+    A property of the kit that can be assigned to is none.
+    """
+    if name.startswith("_"):
+        return True
+    for provider in kind.__mro__:
+        if provider.__module__.partition(".")[0] != "sekai":
+            continue
+        member = vars(provider).get(name)
+        if isinstance(member, property) and member.fset is not None:
+            return False
+        if name in vars(provider) or name in vars(provider).get("__annotations__", ()):
+            return True
+    return False
+
+
 def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -> None:
     """Change an existing attribute of ``owner``.
 
@@ -120,8 +138,14 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
         spread: The same as one value per sub-env.
 
     Raises:
-        AttributeError: There is no such name, since a new attribute would have no effect on the simulation.
+        AttributeError: There is no such name, since a new attribute would have no effect on the simulation; or it is
+            one that the kit itself uses.
     """
+    if is_owned(type(owner), name):
+        raise AttributeError(
+            f"set_attr: {type(owner).__name__}.{name}: expected an attribute of the simulation, got one that the "
+            "vector environment itself works with"
+        )
     if not hasattr(owner, name):
         raise AttributeError(
             f"set_attr: {type(owner).__name__} has no attribute {name!r}; a new one would have no effect"
@@ -132,5 +156,8 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
         values = stack_values(spread)
         checks = hasattr(getattr(type(owner), name, None), "__set__")
         if per_env and not checks and values.dtype.kind in "biuf" and current.dtype.kind in "biuf":
+            if values.shape != current.shape:
+                expected = f"expected a value of shape {current.shape[1:]} for each sub-env (a list holds one each)"
+                raise ValueError(f"set_attr({name!r}): {expected}, got one of shape {values.shape[1:]}")
             values = _convert(values, current.dtype)
     setattr(owner, name, values)

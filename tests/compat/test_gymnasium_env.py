@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -15,7 +16,13 @@ from toys import Draughtsman, Draws, T, Toy
 
 import sekai
 from sekai import Box, MaskedBox, ResetResult, Sequence, StepResult, SyncVecEnv
-from sekai.compat.gymnasium import EnvFromGymnasium, GymnasiumEnv, from_gymnasium, to_gymnasium
+from sekai.compat.gymnasium import (
+    EnvFromGymnasium,
+    GymnasiumEnv,
+    from_gymnasium,
+    from_gymnasium_vector,
+    to_gymnasium,
+)
 
 # -- to gymnasium ------------------------------------------------------------------------------------------
 
@@ -414,3 +421,45 @@ def test_only_a_gymnasium_env_is_taken():
         match = r"from_gymnasium: expected a gymnasium.Env \(for a VectorEnv: from_gymnasium_vector\), got"
         with pytest.raises(TypeError, match=match):
             from_gymnasium(wrong)
+
+
+class Pops(Drifting):
+    """Takes its options apart, as gymnasium envs are used to."""
+
+    def reset(self, *, seed=None, options=None):
+        self.price = options.pop("prices").pop(0) if options else None
+        return super().reset(seed=seed, options=options)
+
+
+def test_a11_the_options_of_the_caller_stay_as_they_were():
+    options = {"prices": [1, 2, 3]}
+    env = from_gymnasium(Pops())
+    env.reset(options=options)
+    assert env.price == 1 and options == {"prices": [1, 2, 3]}
+    vec = SyncVecEnv([lambda: from_gymnasium(Pops())] * 3)
+    vec.reset(options=options)
+    assert vec.get_attr("price") == [1, 1, 1] and options == {"prices": [1, 2, 3]}
+    theirs = from_gymnasium_vector(gymnasium.vector.SyncVectorEnv([Pops], autoreset_mode="SameStep"))
+    theirs.reset(options=options)
+    assert options == {"prices": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("backend", [SyncVecEnv, sekai.AsyncVecEnv, partial(sekai.ProcVecEnv, num_workers=1)])
+def test_a12_one_gymnasium_env_behind_several_sub_envs_is_noticed(backend):
+    env = Drifting()
+    with pytest.raises(ValueError, match=r"env_fns\[1\] gave the same env object as env_fns\[0\]"):
+        backend([lambda: from_gymnasium(env)] * 2)
+
+
+def test_a12_whatever_is_wrapped_around_it_on_either_side():
+    env, toy = Drifting(), Toy(T(3))
+    for env_fns in (
+        [
+            lambda: from_gymnasium(env),
+            lambda: sekai.TimeLimit(from_gymnasium(gymnasium.wrappers.OrderEnforcing(env)), 3),
+        ],
+        [lambda: toy, lambda: from_gymnasium(to_gymnasium(toy))],
+        [lambda: from_gymnasium(to_gymnasium(sekai.TimeLimit(toy, 3)))] * 2,
+    ):
+        with pytest.raises(ValueError, match="gave the same env object"):
+            SyncVecEnv(env_fns)

@@ -85,6 +85,10 @@ class Definition:
     reset_infos: tuple[str, ...]
 
 
+#: What a market's class may leave out, so that nobody would notice it misspelt.
+_OPTIONAL = ("Params", "Options", "infos", "reset_infos", "derive_row", "prepare", "check", "check_options")
+
+
 class NoParams(NamedTuple):
     """The parameters of a market that has none."""
 
@@ -100,6 +104,7 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
         TypeError: Something is missing, is not what it has to be, or has a name that is taken; the message names it.
     """
     name = market.__name__
+    _refuse_misspelt(market)
     params = read_tree(_static(market, "Params", NoParams), f"{name}.Params")
     parameters = read_parameters(params, f"{name}.Params")
     if _static(market, "State", None) is None:
@@ -161,6 +166,19 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
         spaces=spaces,
         **told,
     )
+
+
+def _refuse_misspelt(market: type) -> None:
+    """TypeError for an attribute whose name is nearly that of one that the class may have and has not."""
+    from difflib import get_close_matches
+
+    written = [each for each in vars(market) if not each.startswith("_")]
+    by_lower = {each.lower(): each for each in written if each not in (*_OPTIONAL, *ARGUMENTS)}
+    for expected in _OPTIONAL:
+        if _static(market, expected, None) is None:
+            for each in get_close_matches(expected.lower(), by_lower, cutoff=0.85):
+                got = by_lower[each]
+                raise TypeError(f"{market.__name__}.{got}: expected another name, or {expected!r} if that is meant")
 
 
 def _static(market: type, name: str, default: Any) -> Any:

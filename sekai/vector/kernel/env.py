@@ -210,8 +210,6 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         for name, column in before.items():
             if name in self._columns and self._columns[name].shape == column.shape:
                 self._columns[name][...] = column
-        limit = self._native.clock.limit
-        self._columns["slot_limit"][0] = 0 if limit is None else min(limit, 2**63 - 1)
         if market.options is not None and not before:
             for field, value in market.options.kind._field_defaults.items():
                 self._columns[f"slot_o_{field}"][0] = value
@@ -251,7 +249,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._leaves = [leaves(space, "") for space in (self.observation_space, self.action_space)]
 
     def _bind_clock_and_streams(self) -> None:
-        self._native.clock.live_in(self._columns["slot_now"], self._columns["began"])
+        columns = self._columns
+        self._native.clock.live_in(columns["slot_now"], columns["began"], columns["slot_limit"])
         self._native.streams.live_in(self._columns["key"], self._columns["counter"])
 
     def _shared_arrays(self) -> tuple[NDArray[Any], ...]:
@@ -365,6 +364,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
 
     def set_attr(self, name: str, values: list[Any] | Any) -> None:
         """Change an attribute (see ``VecEnv.set_attr``)."""
+        if name in _WRITTEN:
+            raise AttributeError(f"set_attr: {type(self).__name__}.{name}: expected it to stay as the class writes it")
         tree = self._definition.params.fields.get(name)
         if isinstance(tree, Tree) and isinstance(values, list):
             every = inputs.spread_values(name, values, self.num_envs)

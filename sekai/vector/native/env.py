@@ -89,13 +89,13 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     ``reset(seed=...)`` takes what every VecEnv takes. For the streams, an int derives one seed per sub-env, and a list
     holds one each, where a None entry goes on with that stream. The generator is seeded by the int, or by all entries
-    of the list together; in the place of None stands a number drawn from it, and with nothing but None it goes on. A
-    Generator is no seed here: TypeError.
+    of the list together; in the place of None stands a number drawn from it, in that of a Generator one drawn from that
+    one, and with nothing but None it goes on. A Generator for all is no seed: TypeError.
 
     ``get_attr(name)`` and ``call(name)`` find attributes and methods of this object. Of an array whose first axis has
     ``num_envs`` entries each sub-env gets its own, unless the member is marked ``@shared``; all else is everybody's.
     ``set_attr(name, values)`` changes what is there, a list to an array of one value each; AttributeError of a name
-    that is not.
+    that is not, or that is this base class's own (a method, a space, ``num_envs``, what begins with an underscore).
 
     Args:
         num_envs: The number N of sub-envs, at least 1.
@@ -172,8 +172,9 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Advance every sub-env.
 
         Args:
-            actions: The batch of actions, in the dtypes of the action space; whether they lie in it is for the
-                market to check. It may be the caller's own memory: do not write to it, and copy what is to be kept.
+            actions: The batch of actions, in the dtypes of the action space, each array C-contiguous and writable, so
+                that a kernel is compiled once; whether they lie in the space is for the market to check. It may be the
+                caller's own memory: do not write to it, and copy what is to be kept.
 
         Returns:
             ``(rewards, terminated, truncated, infos)``: three arrays (num_envs,), and info arrays with a leading
@@ -234,6 +235,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Reset all environments (see ``VecEnv.reset``)."""
         self._require_open("reset()")
         every_options = inputs.spread_options(options, self.num_envs)
+        seed = inputs.draw_seeds(seed, self.num_envs)
         seed_sequence = inputs.merge_seeds(seed, self.num_envs, lambda: self.rng)
         self._has_reset = False
         self._native.streams.reseed(seed)
@@ -261,6 +263,53 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     def close(self) -> None:
         """Mark the environment as closed; closing again does nothing."""
         self._closed = True
+
+    def set_attr(self, name: str, values: list[Any] | Any) -> None:
+        """Change an attribute of every sub-env (see ``VecEnv.set_attr``).
+
+        Raises:
+            AttributeError: There is no such name, or it is one of the base class.
+            ValueError: A list has another length than ``num_envs``, or holds several time limits.
+        """
+        if name == "max_episode_steps" and hasattr(self, name):
+            self._require_open("set_attr()")
+            every = inputs.spread_values(name, values, self.num_envs)
+            limits = {check_count(each, f"set_attr({name!r})") for each in every}
+            if len(limits) > 1:
+                raise ValueError(f"set_attr({name!r}): expected one limit for all sub-envs, got {values}")
+            self.max_episode_steps = limits.pop()
+        else:
+            super().set_attr(name, values)
+
+    @property
+    def max_episode_steps(self) -> int:
+        """Steps after which an episode is truncated, as ``TimeLimit`` has it; AttributeError without a limit.
+
+        It can be changed, for the steps from then on, but not be taken away or added. A subclass whose base has no
+        limit may have an attribute of this name for its own use.
+        """
+        if self.__is_limited():
+            return self._native.clock.limit  # type: ignore[return-value]
+        try:
+            return vars(self)["max_episode_steps"]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no attribute 'max_episode_steps': no time limit") from None
+
+    @max_episode_steps.setter
+    def max_episode_steps(self, limit: Any) -> None:
+        if self.__is_limited():
+            self._native.clock.change_limit(limit)
+        else:
+            vars(self)["max_episode_steps"] = limit
+
+    @property
+    def autoreset_options_given(self) -> inputs.AutoresetOptions:
+        """The options of the resets that autoreset makes, as they were given; None for none."""
+        return self._native.autoreset_options
+
+    def __is_limited(self) -> bool:
+        native = vars(self).get("_native")  # missing before the base class is initialised
+        return native is not None and native.clock.limit is not None
 
     @property
     def rng(self) -> np.random.Generator:
@@ -297,7 +346,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     def __actions(self, actions: Any) -> Any:
         """The actions as the kernel takes them, a frozen sub-env's being the one it acted with last."""
-        actions = inputs.check_actions(self.action_space, self.num_envs, actions)
+        actions = inputs.plain_actions(self.action_space, self.num_envs, actions)
         if not self.autoreset:
             frozen = self._native.episodes.frozen
             if frozen.any():
@@ -360,4 +409,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._native.clock.restart(indices)
         self._reset_envs(indices, options)
         where = f"{type(self).__name__}._reset_infos()"
-        return snapshot_columns(self._reset_infos(indices), len(indices), where, self._native.rows_buffers)
+        columns = self._reset_infos(indices)
+        if not isinstance(columns, Mapping):
+            raise TypeError(f"{where}: expected infos that map keys to arrays, got {columns!r}")
+        return snapshot_columns(columns, len(indices), where, self._native.rows_buffers)
