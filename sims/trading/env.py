@@ -89,6 +89,8 @@ class TradingVecEnv(KernelVecEnv[NDArray[np.float32], Any]):
         "always-flat": AlwaysFlat.for_env,
         "momentum": Momentum.for_env,
     }
+    #: The info that says where on the history an account is; errors of means over episodes follow from it.
+    history_clock = "bar"
     #: How ``sekai run --plot`` draws a rollout.
     plot_rollout = staticmethod(plot_trading)
 

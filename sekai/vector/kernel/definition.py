@@ -200,9 +200,7 @@ def _row_function(function: Any, what: str, market: str, options: Any) -> tuple[
     return function, names
 
 
-def _read_keys(
-    keys: Any, where: str, columns: Collection[str], parameters: Iterable[Parameter]
-) -> tuple[str, ...]:
+def _read_keys(keys: Any, where: str, columns: Collection[str], parameters: Iterable[Parameter]) -> tuple[str, ...]:
     if isinstance(keys, str):  # what a forgotten comma makes
         raise TypeError(f"{where}: expected a sequence of names, got {keys!r}")
     numbers = [each.name for each in parameters if each.number is not None]
