@@ -555,11 +555,11 @@ def test_d3_buy_and_hold_has_the_error_of_the_file_s_annual_returns():
     at_end = [table["close"][years == year][-1] for year in np.unique(years)]
     annual = np.diff(np.log([table["close"][0], *at_end]))
     expected = annual.std(ddof=1) / np.sqrt(len(annual))
-    with TradingVecEnv(512, prices="sp500", execution="close", lookback=1) as vec:
-        held = np.full(512, 2)
+    with TradingVecEnv(256, prices="sp500", execution="close") as vec:
+        held = np.full(256, 2)
         record = sekai.rollout(vec, lambda seen: held, 756, seed=0, infos=("wealth",), progress=False)
     paths = metrics.episodes(record, "wealth", start=1.0)
     growth = paths.mean(np.log1p(metrics.total_return(paths)))
-    assert len(paths) == 1536 and growth.value == pytest.approx(record.episode_returns.mean())
+    assert len(paths) == 768 and growth.value == pytest.approx(record.episode_returns.mean())
     assert 1.0 / 1.3 < growth.standard_error / expected < 1.3
-    assert estimate_mean(record.episode_returns).standard_error < expected / 5.0
+    assert estimate_mean(record.episode_returns).standard_error < expected / 4.0

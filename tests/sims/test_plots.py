@@ -67,6 +67,20 @@ def test_a_price_at_the_start_shows_the_first_step_too():
     assert points(axes, "sold").tolist() == [[0.5, 100.25], [2.5, 102.75]]
 
 
+def test_d2_fills_lie_at_the_prices_they_were_made_at_also_where_quotes_were_clipped():
+    record = quoting()
+    mid = np.array([100.0, 101.0, 102.0, 200.0, 201.0])  # before each step
+    record.infos["bid_price"] = mid[:, np.newaxis] * np.ones(2)  # clipped
+    record.infos["ask_price"] = record.infos["bid_price"] + 0.75
+    record.actions[..., 0] = -5.0
+    axes = plots.plot_quotes(record).axes[0]
+    times, bid = line(axes, "bid")
+    assert times.tolist() == [0, 1, 2] and bid.tolist() == [100, 101, 102]  # the first one without a start, too
+    assert line(axes, "ask")[1].tolist() == [100.75, 101.75, 102.75]
+    assert points(axes, "bought").tolist() == [[1.5, 101]]
+    assert points(axes, "sold").tolist() == [[0.5, 100.75], [2.5, 102.75]]
+
+
 def test_other_episodes_and_sub_envs():
     axes = plots.plot_quotes(quoting(), episode=1).axes[0]
     assert line(axes, "mid")[1].tolist() == [201, 202]
@@ -213,9 +227,10 @@ def test_fills_of_the_quoting_market_were_paid_for_at_the_quotes_drawn():
     assert record.infos["cash"][-1, 0] == pytest.approx(got[:, 1].sum() - paid[:, 1].sum(), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.parametrize("tell_quotes", [None, True])
-def test_d2_fills_lie_at_the_prices_they_were_made_at_also_where_quotes_are_clipped(tell_quotes):
+def test_d2_the_market_tells_the_quotes_that_stood_also_where_they_are_clipped(tell_quotes):
     clip = tell_quotes is None
     with sekai.make_vec("MarketMaking-v0", 1, clip_quotes=clip, tell_quotes=tell_quotes) as vec:
         quotes = np.array([[-0.5, 0.25]], dtype=np.float32)  # the bid is above the mid
