@@ -27,6 +27,7 @@ from sekai.cli.options import (
     parse_settings,
     positive_int,
 )
+from sekai.progress import progress_bar
 from sekai.registry.build import build_vec_env, choose_mode, entry_point_of, make_env
 from sekai.registry.specs import EnvSpec
 from sekai.testing import check_env, check_vec_env
@@ -45,7 +46,8 @@ of it are stepped with random actions, then once more and once more with
 something changed that must not matter: other actions or seeds of the other
 copies, one copy alone or among thousands, one thread or two, autoreset or a
 reset by hand. Shapes, dtypes, finite numbers, random draws, memory and the way
-its kernels were compiled are looked at on the way.
+its kernels were compiled are looked at on the way. It takes some ten seconds,
+most of them for compiling kernels; a terminal shows the runs (with tqdm).
 """
 
 _EPILOG = """\
@@ -106,12 +108,15 @@ def check(args: argparse.Namespace) -> int:
         _build(spec, mode, settings, 1).close()
     findings = _check_single(spec, settings, args) if spec.entry_point is not None and mode != "native" else []
     if not findings:
-        findings = check_vec_env(
-            lambda num_envs, **arguments: _build(spec, mode, settings, num_envs, **arguments),
-            num_envs=args.num_envs,
-            n_steps=args.steps,
-            seed=args.seed,
-        )
+        # How many runs there will be nobody knows beforehand; each builds its copies.
+        with progress_bar(None, "run") as advance:
+
+            def factory(num_envs: int, **arguments: Any) -> VecEnv[Any, Any]:
+                vec = _build(spec, mode, settings, num_envs, **arguments)
+                advance(1)
+                return vec
+
+            findings = check_vec_env(factory, num_envs=args.num_envs, n_steps=args.steps, seed=args.seed)
     findings = [without_codes(each) for each in findings]
     report = {
         "env": spec.id,

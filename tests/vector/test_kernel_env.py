@@ -350,6 +350,54 @@ def test_a_range_is_drawn_from_the_rows_own_stream_at_each_reset():
     assert vec.speed[1] == alone.speed[0] != first[1]
 
 
+def test_d6_only_what_is_drawn_is_told_beside_what_the_market_names():
+    assert list(Walk(3, sigma=Randomized(0.1, 0.2)).told) == ["price", "count", "speed", "sigma"]
+    assert list(make_walk(3).told) == ["price", "count", "speed", "elapsed_steps"]
+    vec = Walk(3, sigma=[0.1, 0.2, 0.3])
+    assert "sigma" not in vec.told
+    vec.set_attr("sigma", Randomized(0.1, 0.2))
+    assert "sigma" in vec.told
+    vec.set_attr("sigma", 0.1)
+    assert "sigma" not in vec.told
+
+
+@pytest.mark.slow
+def test_d6_what_was_drawn_is_told_in_every_info():
+    vec = Walk(3, sigma=Randomized(0.1, 0.2), max_episode_steps=LIMIT)
+    had = vec.reset(seed=0).infos.columns["sigma"]
+    assert had.tolist() == vec.sigma.tolist() and len(set(had)) == 3
+    for actions in actions_of(vec, LIMIT):
+        infos = vec.step(actions).infos
+        ended = infos.done.size > 0
+        assert infos.columns["sigma"].tolist() == had.tolist()  # of the episode that the step is of
+        assert [info["sigma"] for info in infos] == had.tolist()
+    assert ended and [info["final_info"]["sigma"] for info in infos] == had.tolist()
+    assert [info["reset_info"]["sigma"] for info in infos] == vec.sigma.tolist() != had.tolist()
+    rolled = sekai.rollout(vec, lambda seen: np.ones(3, np.int64), 2 * LIMIT, seed=0, infos=("sigma",), progress=False)
+    assert rolled.infos["sigma"][:LIMIT].tolist() == [had.tolist()] * LIMIT
+    assert (rolled.infos["sigma"][LIMIT] != had).all()
+
+
+def test_infos_may_depend_on_the_parameters():
+    def told(params):
+        return ("price", "count") if params.kind == "up" else ("price",)
+
+    class Teller(Walk):
+        infos = told
+
+    for kind, keys in (("up", ["price", "count"]), ("down", ["price"])):
+        vec = Teller(2, kind=kind)
+        assert list(vec.told) == keys
+        with pytest.raises(AttributeError, match="kind: expected it to stay as it was"):
+            vec.set_attr("kind", "sideways")
+
+    class Odd(Walk):
+        infos = staticmethod(lambda params: ("nothing",))
+
+    with pytest.raises(TypeError, match=r"Odd\.infos: expected fields of State and numbers of Params, got 'nothing'"):
+        Odd(2)
+
+
 def test_set_attr_of_a_range():
     vec = make_walk(3)
     vec.reset(seed=0)

@@ -74,7 +74,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     - ``check(params)`` and ``check_options(params, options)`` (optional), in plain Python: raise ValueError with the
       argument's name where numbers are out of their range;
     - ``observation_space`` and ``action_space``: a space, or a function of the parameters;
-    - ``infos`` and ``reset_infos``: names of columns and parameters that a step and a reset tell.
+    - ``infos`` and ``reset_infos``: names of columns and parameters that a step and a reset tell, or a function of the
+      parameters that returns them. A parameter that is ``Randomized`` is told by both, whether named or not.
 
     The order of a step: actions that are not finite or not in their space are refused, before anything has changed;
     ``step_row``, ``observe_row``, the time limit; info columns; then for each sub-env that ended, its terminal
@@ -98,8 +99,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     State: ClassVar[Any]
     observation_space: Any  # of a class, it may be a function; of an env, it is a space
     action_space: Any
-    infos: ClassVar[Sequence[str]] = ()
-    reset_infos: ClassVar[Sequence[str]] = ()
+    infos: ClassVar[Any] = ()
+    reset_infos: ClassVar[Any] = ()
 
     _definition: ClassVar[Definition]
 
