@@ -89,7 +89,8 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         Args:
             seed: An int derives one independent seed per sub-env; a list (a tuple, a 1-D integer array) gives each
                 sub-env its own seed; None continues each sub-env's RNG stream.
-            options: One dict for all sub-envs, or a list with one per sub-env.
+            options: One dict for all sub-envs, or a list with one per sub-env. Each gets a copy, at any depth; what
+                cannot be copied, such as a lock or an open file, is handed on as it is.
 
         Raises:
             TypeError: A seed is no integer, or options are no dict.
