@@ -461,8 +461,9 @@ def test_a21_so_are_methods_of_every_env_and_what_a_wrapper_wraps(backend):
 
 @on_rows_here
 @pytest.mark.parametrize("obs", [BOX1, Dict(a=BOX1)], ids=["vector", "dict"])
-@pytest.mark.parametrize("info", [None, (), False], ids=repr)
-def test_a21_an_info_that_is_no_dict_is_refused_at_once(backend, obs, info):
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("info", [None, (), [1]], ids=repr)
+def test_a21_an_info_that_is_no_dict_is_refused_at_once(backend, obs, info, ends):
     class Odd(Env):
         observation_space, action_space = obs, Discrete(2)
 
@@ -473,7 +474,7 @@ def test_a21_an_info_that_is_no_dict_is_refused_at_once(backend, obs, info):
             return ResetResult(obs.sample(), self.at_reset)
 
         def step(self, action):
-            return StepResult(obs.sample(), 1.0, False, False, info)
+            return StepResult(obs.sample(), 1.0, ends, False, info)
 
     with make(backend, [lambda: Odd({})] * 2) as v:
         v.reset()

@@ -833,7 +833,8 @@ def watch():
             frame = sys._current_frames().get(main)
             while frame is not None:
                 if "sekai" in frame.f_code.co_filename:
-                    held.append(dict(frame.f_locals))
+                    with contextlib.suppress(RuntimeError):  # the dict may grow while it is copied
+                        held.append(dict(frame.f_locals))
                 frame = frame.f_back
 
     thread, interval = threading.Thread(target=look), sys.getswitchinterval()

@@ -86,8 +86,10 @@ class SubEnv:
         if not (result.terminated or result.truncated):
             return result
         self._running = False  # until what an end asks for is through
+        _check_info(result.info, self.index)
         if self._episode.end(result):
             restart = self._expect(ResetResult, self.env.reset(options=self._restart_options()))
+            _check_info(restart.info, self.index)
             self._episode.restart(restart.observation, restart.info)
         self._running = not self._episode.frozen
         return self._episode.outcome
@@ -100,8 +102,10 @@ class SubEnv:
         if not (result.terminated or result.truncated):
             return result
         self._running = False  # until what an end asks for is through
+        _check_info(result.info, self.index)
         if self._episode.end(result):
             restart = self._expect(ResetResult, await self.env.async_reset(options=self._restart_options()))
+            _check_info(restart.info, self.index)
             self._episode.restart(restart.observation, restart.info)
         self._running = not self._episode.frozen
         return self._episode.outcome
@@ -188,10 +192,11 @@ class RowBatch:
             self._terminated[row] = True
         if step.truncated:
             self._truncated[row] = True
-        if step.info:
-            self.infos[row] = snapshot_info(step.info)
-        elif step.info.__class__ is not dict:
-            _check_info(step.info, row)
+        info = step.info
+        if info.__class__ is not dict:
+            _check_info(info, row)
+        if info:
+            self.infos[row] = snapshot_info(info)
         layout.write_row(self._space, self.observations, row, step.observation)
 
     def step_sub_envs(
@@ -225,10 +230,11 @@ class RowBatch:
                     terminated[index] = True
                 if step.truncated:
                     truncated[index] = True
-                if step.info:
-                    infos[index] = snapshot_info(step.info)
-                elif step.info.__class__ is not dict:
-                    _check_info(step.info, index)
+                info = step.info
+                if info.__class__ is not dict:
+                    _check_info(info, index)
+                if info:
+                    infos[index] = snapshot_info(info)
                 try:
                     memory[places[index]] = step.observation
                 except (TypeError, ValueError):
@@ -240,10 +246,9 @@ class RowBatch:
 
     def write_reset(self, row: int, reset: ResetResult[Any]) -> None:
         """Take in what row ``row`` shows after a reset."""
+        _check_info(reset.info, row)
         if reset.info:
             self.infos[row] = snapshot_info(reset.info)
-        else:
-            _check_info(reset.info, row)
         layout.write_row(self._space, self.observations, row, reset.observation)
 
     def step_result(self) -> VecStepResult[Any]:
