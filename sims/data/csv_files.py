@@ -81,7 +81,7 @@ class CsvFile(NamedTuple):
                 lines.append(read)
         except csv.Error as error:  # where its row begins: a quote that is never closed is noticed only far below
             raise _misread(self.where, read + 1, self.delimiter, error) from error
-        return Table({name: [row[i] for row in rows] for i, name in enumerate(self.names)}, self.where, lines)
+        return Table({name: [row[i] for row in rows] for i, name in enumerate(self.names)}, self.where, lines, "line")
 
     def read_quickly(self, numbers: Collection[str], texts: Collection[str]) -> Table | None:
         """Some columns, as arrays of float64, bytes, or int64 for Unix times, by the parser of pandas.

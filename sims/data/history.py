@@ -335,8 +335,8 @@ def _may_trade(
     if zero_volume is None:
         raise ValueError(
             f"{table.cell(int(rows[np.argmax(empty)]), column)}: expected a volume above 0, got {bars} of "
-            f"{len(empty):,}: say whether one can trade there, zero_volume='trade' (at their prices) or 'drop' (without "
-            "these bars)"
+            f"{len(empty):,}: say whether one can trade there, zero_volume='trade' (at their prices) or 'drop' "
+            "(without these bars)"
         )
     if zero_volume == "trade":
         notes.append(f"{bars} can be traded as any other")

@@ -15,19 +15,21 @@ class Table(NamedTuple):
     Attributes:
         columns: The columns by name.
         where: The file, or "prices".
-        rows: What an error calls each row: the line of a file on which it ends; None for its index.
+        rows: The number of each row in an error; None for its index.
+        row: What an error calls a row: its "index", or the "line" of a file on which it ends.
         index: The name of the column that was the index of a frame and holds its dates; None without one.
     """
 
     columns: Mapping[Any, Any]
     where: str = "prices"
     rows: Sequence[int] | NDArray[np.int64] | None = None
+    row: str = "index"
     index: Any = None
 
     def cell(self, row: int, column: Any) -> str:
         """What an error calls a cell."""
-        place = f"index {row}" if self.rows is None else f"line {self.rows[row]}"
-        return f"{self.where}, {place}, column {str(column)!r}"
+        number = row if self.rows is None else self.rows[row]
+        return f"{self.where}, {self.row} {number}, column {str(column)!r}"
 
     def cells(self, column: Any) -> NDArray[Any]:
         """A column as an array of one axis, of objects where it has no dtype of its own or something is masked.
