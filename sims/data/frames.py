@@ -80,19 +80,23 @@ def _from_pandas(pandas: Any, frame: Any) -> Table:
             )
     if not names.is_unique:
         raise ValueError(f"prices: expected every column to be named once, got {list(map(str, names))}")
-    columns = {name: _values(pandas, frame.iloc[:, k]) for k, name in enumerate(names)}
+    held = {name: frame.iloc[:, k] for k, name in enumerate(names)}
     index = frame.index
     is_date = isinstance(index, (pandas.DatetimeIndex, pandas.PeriodIndex)) or (
         len(index) > 0 and looks_like_date(index[0])
     )
-    if not is_date and (index.name is None or plain_name(index.name) in map(plain_name, names)):
-        return Table(columns)
-    name = "index" if index.name is None or index.name in columns else index.name
-    return Table({**columns, name: _values(pandas, index)}, index=name if is_date else None)
+    name = "index" if index.name is None or index.name in held else index.name
+    if is_date or (index.name is not None and plain_name(index.name) not in map(plain_name, names)):
+        held[name] = index
+    in_utc = [each for each, column in held.items() if isinstance(column.dtype, pandas.DatetimeTZDtype)]
+    columns = {each: _values(pandas, column) for each, column in held.items()}
+    return Table(columns, index=name if is_date else None, in_utc=in_utc)
 
 
 def _values(pandas: Any, column: Any) -> Any:
-    """The cells of a column or an index: periods by their start."""
+    """The cells of a column or an index: periods by their start, moments with a time zone in UTC."""
     if isinstance(column.dtype, pandas.PeriodDtype):
         return pandas.Index(column).to_timestamp().to_numpy()
+    if isinstance(column.dtype, pandas.DatetimeTZDtype):
+        return pandas.Index(column).tz_convert(None).to_numpy()
     return column.to_numpy()

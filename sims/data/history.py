@@ -355,8 +355,8 @@ def _read_dates(
     column = roles["date"]
     moments, zoned = dates.read_dates(cells["date"])
     _refuse_date(table, column, cells["date"], np.isnat(moments), f"{dates.EXPECTED}, got ", f" ({dates.REMEDY})")
-    is_zoned = bool(zoned.any())
-    if is_zoned:
+    is_zoned = bool(zoned.any()) or column in table.in_utc
+    if zoned.any():
         _refuse_date(table, column, cells["date"], zoned != zoned[0], "all dates with a time zone or none, got ", "")
     if "time" in cells:
         times = dates.read_times(cells["time"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ class Table(NamedTuple):
         rows: The number of each row in an error; None for its index.
         row: What an error calls a row: its "index", or the "line" of a file on which it ends.
         index: The name of the column that was the index of a frame and holds its dates; None without one.
+        in_utc: The names of columns whose dates had a time zone, and have been converted to UTC.
     """
 
     columns: Mapping[Any, Any]
@@ -25,6 +26,7 @@ class Table(NamedTuple):
     rows: Sequence[int] | NDArray[np.int64] | None = None
     row: str = "index"
     index: Any = None
+    in_utc: Collection[Any] = ()
 
     def cell(self, row: int, column: Any) -> str:
         """What an error calls a cell."""
