@@ -676,6 +676,7 @@ def test_info_shows_what_is_known_of_an_env(capsys, registry):
         "observation_space": repr(toy_market.OBSERVATION),
         "action_space": repr(toy_market.ACTION),
         "policies": ["random", "up", "up-to-two", "interrupted", "fussy"],
+        "details": {},
         "not_built": None,
     }
 
@@ -715,6 +716,16 @@ def test_the_table_shows_a_long_repr_on_one_line_and_json_does_whole(capsys, reg
     assert shown.startswith("observation_space    Box([") and shown.endswith("(33,), float64)") and " ... " in shown
     assert len("".join(lines)) < 1200
     assert run_json(capsys, "info", "Wide-v0")["observation_space"] == repr(wide)
+
+
+def test_c2_info_shows_what_a_market_tells_of_itself(capsys, monkeypatch):
+    told = {"columns": "close from 'Adj Close'", "id": "another", "rows": 3}
+    monkeypatch.setattr(WalkVec, "details", told, raising=False)
+    assert run_json(capsys, "info", "Walk-v0")["details"] == {name: told[name] for name in ("columns", "id")}
+    lines = run(capsys, "info", "Walk-v0")[1].splitlines()
+    assert "columns              close from 'Adj Close'" in lines and lines[0] == "id                   Walk-v0"
+    monkeypatch.setattr(WalkVec, "details", "nothing of the kind")
+    assert run_json(capsys, "info", "Walk-v0")["details"] == {}
 
 
 def test_info_names_every_policy_however_many(capsys, monkeypatch):

@@ -18,7 +18,7 @@ from sekai.cli.common import (
 )
 from sekai.cli.copies import check_settings, find_spec, modes_of, parameters_of
 from sekai.cli.options import RANDOM, add_env_verb, add_json, add_settings, parse_settings
-from sekai.cli.policies import policies_of
+from sekai.cli.policies import details_of, policies_of
 from sekai.registry.build import build_vec_env, choose_mode, entry_point_of
 from sekai.registry.entry_points import EntryPoint, describe_entry_point
 from sekai.registry.specs import EnvSpec
@@ -26,9 +26,9 @@ from sekai.spaces import Dict, Space, Tuple
 
 _DESCRIPTION = """\
 Show one environment: how it is registered, the arguments of its constructor
-with their defaults, its spaces, the modes it runs in and the policies it
-offers. One copy of it is built to see the spaces; where that takes arguments,
-give them with --set.
+with their defaults, its spaces, the modes it runs in, the policies it offers
+and what it tells of itself (an attribute `details`, names to texts). One copy of
+it is built to see these; where that takes arguments, give them with --set.
 """
 
 _EPILOG = """\
@@ -45,7 +45,7 @@ shown here by --set, and `sekai run` and `bench` the policies by --policy.
 """
 
 # These go into other rows, or only sometimes into one.
-_ROWS_OF_THEIR_OWN = ("parameters", "not_built")
+_ROWS_OF_THEIR_OWN = ("parameters", "details", "not_built")
 
 _INDENT = len("additional_wrappers") + 2
 _LONGEST_DEFAULT = 50
@@ -113,11 +113,11 @@ def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> tuple[dict[str, Any
     # Whatever keeps a market from being built, what the registration says can be shown.
     except (Exception, SystemExit) as error:
         reason = without_codes(f"{type(error).__name__}: {error}")
-        return {"observation_space": None, "action_space": None, "policies": [], "not_built": reason}, {}
+        return {"observation_space": None, "action_space": None, "policies": [], "details": {}, "not_built": reason}, {}
     try:
         spaces = {"observation_space": vec.observation_space, "action_space": vec.action_space}
         reprs = {name: repr(space) for name, space in spaces.items()}
-        return {**reprs, "policies": [RANDOM, *policies_of(vec)], "not_built": None}, spaces
+        return {**reprs, "policies": [RANDOM, *policies_of(vec)], "details": details_of(vec), "not_built": None}, spaces
     finally:
         vec.close()
 
@@ -132,6 +132,7 @@ def _as_rows(facts: dict[str, Any], spaces: Mapping[str, Space[Any]]) -> dict[st
             for key, default in parameters.items()
         )
         rows[name] += f"({', '.join(arguments)})"
+    rows.update((name, text) for name, text in facts["details"].items() if name not in rows)
     if facts["not_built"] is not None:
         hint = " (give arguments with --set)" if facts["not_built"].startswith("TypeError") else ""
         rows["not built"] = facts["not_built"] + hint

@@ -1,4 +1,4 @@
-"""The policies that ``--policy`` can name."""
+"""What a market offers to the command: the policies that ``--policy`` can name, and details."""
 
 from __future__ import annotations
 
@@ -25,14 +25,24 @@ _EXPECTED = "expected a function that takes the VecEnv and returns a policy, a f
 
 def policies_of(vec: VecEnv[Any, Any]) -> dict[str, PolicyFactory]:
     """The policies a market offers, by name; none if its ``policies`` are something else (insurance has them too)."""
+    return {name: build for name, build in _offered(vec, "policies") if callable(build)}
+
+
+def details_of(vec: VecEnv[Any, Any]) -> dict[str, str]:
+    """What a market tells of itself, in words by name; nothing if its ``details`` are something else."""
+    return {name: text for name, text in _offered(vec, "details") if isinstance(text, str)}
+
+
+def _offered(vec: VecEnv[Any, Any], attribute: str) -> list[tuple[str, Any]]:
+    """The items of a mapping that is an attribute of the market, those with a name."""
     try:
-        offered = vec.get_attr("policies")[0]
+        offered = vec.get_attr(attribute)[0]
     # Through worker processes an unknown attribute is a VecEnvWorkerError.
     except (AttributeError, SekaiError):
-        return {}
+        return []
     if not isinstance(offered, Mapping):
-        return {}
-    return {name: build for name, build in offered.items() if isinstance(name, str) and callable(build)}
+        return []
+    return [(name, value) for name, value in offered.items() if isinstance(name, str)]
 
 
 def choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:

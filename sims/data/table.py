@@ -1,15 +1,12 @@
-"""``Table``, columns of prices before they are checked, and how a CSV file becomes one."""
+"""``Table``, columns of prices before they are checked."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import os
-import zlib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Table(NamedTuple):
@@ -18,61 +15,44 @@ class Table(NamedTuple):
     Attributes:
         columns: The columns by name.
         where: The file, or "prices".
-        lines: The line of the file on which each row ends; None for what came from memory.
+        rows: The number of each row in an error; None for its index.
+        row: What an error calls a row: its "index", or the "line" of a file on which it ends.
+        index: The name of the column that was the index of a frame and holds its dates; None without one.
+        in_utc: The names of columns whose dates had a time zone, and have been converted to UTC.
     """
 
-    columns: Mapping[str, Any]
+    columns: Mapping[Any, Any]
     where: str = "prices"
-    lines: Sequence[int] | None = None
+    rows: Sequence[int] | NDArray[np.int64] | None = None
+    row: str = "index"
+    index: Any = None
+    in_utc: Collection[Any] = ()
 
-    def cell(self, row: int, column: str) -> str:
+    def cell(self, row: int, column: Any) -> str:
         """What an error calls a cell."""
-        place = f"index {row}" if self.lines is None else f"line {self.lines[row]}"
-        return f"{self.where}, {place}, column {column!r}"
+        number = row if self.rows is None else self.rows[row]
+        return f"{self.where}, {self.row} {number}, column {str(column)!r}"
+
+    def cells(self, column: Any) -> NDArray[Any]:
+        """A column as an array of one axis, of objects where it has no dtype of its own or something is masked.
+
+        Raises:
+            ValueError: It has another number of axes.
+        """
+        values = self.columns[column]
+        if isinstance(values, Sequence) and not isinstance(values, (str, bytes, bytearray, memoryview)):
+            cells = np.fromiter(values, dtype=object, count=len(values))  # NumPy would make numbers of bools and text
+        else:
+            cells = np.asarray(values)
+        if cells.ndim != 1:
+            raise ValueError(f"{self.where}, column {str(column)!r}: expected one axis, got the shape {cells.shape}")
+        masked = np.ma.getmask(values)
+        if np.any(masked):
+            cells = cells.astype(object)
+            cells[masked] = "masked"
+        return cells
 
 
-def read_csv(path: str | os.PathLike[str]) -> Table:
-    """The columns of a CSV file (UTF-8, gzipped or not, the first line names them) as lists of strings.
-
-    Raises:
-        ValueError: It is no such file, names a column twice, or has a row of another length than the first.
-        OSError: It cannot be read: FileNotFoundError where there is none.
-    """
-    where = os.fspath(path)
-    raw = _read_file(where)
-    try:
-        text = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ValueError(f"{where}: expected a UTF-8 CSV file, gzipped or not: {error}") from error
-    # Strict, so that a quote that is never closed does not swallow the rest of the file.
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    read = 0
-    try:
-        header = [name.strip() for name in next(reader, [])]
-        if len(set(header)) < len(header):
-            raise ValueError(f"{where}, line 1: expected every column to be named once, got {header}")
-        read = reader.line_num
-        for row in reader:
-            read = reader.line_num
-            if not row:  # a blank line
-                continue
-            if len(row) != len(header):
-                raise ValueError(f"{where}, line {read}: expected {len(header)} fields, got {len(row)}")
-            rows.append(row)
-            lines.append(read)
-    except csv.Error as error:  # where its row begins: a quote that is never closed is noticed only far below
-        raise ValueError(f"{where}, line {read + 1}: expected comma-separated fields: {error}") from error
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(header)}
-    return Table(columns, where, lines)
-
-
-def _read_file(where: str) -> bytes:
-    advice = "expected the path of a CSV file, or the prices themselves (the bundled ones: sims.data.load('sp500'))"
-    try:
-        return Path(where).read_bytes()
-    except OSError as error:
-        raise type(error)(f"prices: cannot read {where!r} ({error.strerror}): {advice}") from error
-    except ValueError as error:  # no path at all
-        raise ValueError(f"prices: cannot read {where!r} ({error}): {advice}") from error
+def show(cell: Any) -> str:
+    """A cell as the user wrote it."""
+    return repr(str(cell)) if isinstance(cell, str) else str(cell)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.vector import KernelVecEnv, shared
-from sims.data import NAMES, PriceHistory, as_history, load
+from sims.data import NAMES, PriceHistory, as_history, load_history
 from sims.trading import market
 from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
 from sims.trading.plot import plot_trading
@@ -55,7 +55,7 @@ class TradingVecEnv(KernelVecEnv[NDArray[np.float32], Any]):
     Args:
         num_envs: Number of accounts.
         prices: The history: closes, a table, the path of a CSV file (see ``sims.data.as_history``), or the name of a
-            bundled one, "sp500" or "nasdaq"; None for the S&P 500, 1999 to 2018.
+            bundled one, "nasdaq" or "sp500"; None for the NASDAQ Composite, 1999 to 2018.
         lookback: Returns in the observation, bars, at least 1.
         episode_length: Steps (bars) of an episode, at least 1, for all sub-envs or one each; None for the end of the
             history, from a start drawn uniformly all the same.
@@ -64,8 +64,12 @@ class TradingVecEnv(KernelVecEnv[NDArray[np.float32], Any]):
             ``sekai.vector.Randomized``.
         borrow_rate: Per bar, fraction of the value of a short position at the execution price, in [0, 1). Given like
             ``transaction_cost``.
-        execution: ``"open"`` or ``"close"``; None for ``"open"`` where the history has opens, else ``"close"``.
+        execution: ``"open"`` or ``"close"``; None for what the history says: ``"open"`` where it has opens, but
+            ``"close"`` on "sp500", whose opens are no prices (``history.notes`` says why).
         reward: ``"log_growth"`` or ``"return"``.
+        price: The column of closes: see ``sims.data.as_history``.
+        zero_volume: ``"trade"`` or ``"drop"``, what to do with bars in which nothing was traded: see
+            ``sims.data.as_history``.
         autoreset: Start a new episode in the step in which one ends (see ``sekai.VecEnv``).
         max_episode_steps: A time limit on top, as ``sekai.NativeVecEnv`` has it.
         autoreset_options: The options of autoresets, as ``sekai.NativeVecEnv`` has them.
@@ -94,19 +98,34 @@ class TradingVecEnv(KernelVecEnv[NDArray[np.float32], Any]):
     #: How ``sekai run --plot`` draws a rollout.
     plot_rollout = staticmethod(plot_trading)
 
-    def __init__(self, num_envs: int, *, prices: Any = None, execution: str | None = None, **others: Any) -> None:
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        prices: Any = None,
+        execution: str | None = None,
+        price: str | None = None,
+        zero_volume: str | None = None,
+        **others: Any,
+    ) -> None:
         # What was given is read here, once: parameters are checked and prepared again whenever one is changed.
-        prices = "sp500" if prices is None else prices
-        history = as_history(load(prices) if isinstance(prices, str) and prices in NAMES else prices)
+        prices = "nasdaq" if prices is None else prices
+        read = load_history if isinstance(prices, str) and prices in NAMES else as_history
+        history = read(prices, price=price, zero_volume=zero_volume)
         if execution is None:
-            execution = "close" if history.open is None else "open"
+            execution = history.execution
         super().__init__(num_envs, prices=history, execution=execution, **others)
 
     @property
     def history(self) -> PriceHistory:
-        """The prices all sub-envs trade on."""
+        """The prices all sub-envs trade on, with the columns they came from and what there is to know of them."""
         history: PriceHistory = self.params.prices
         return history
+
+    @property
+    def details(self) -> dict[str, str]:
+        """What ``sekai info`` shows besides: the history that was read, and where trades are made."""
+        return {**self.history.describe(), "execution": self.params.execution}
 
     @property
     @shared

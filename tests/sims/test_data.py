@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def test_load_gives_the_checked_history(name, percent):
 @pytest.mark.parametrize("name", sims.data.NAMES)
 def test_every_named_history_passes_as_history(name):
     table = sims.data.load(name)
-    history = sims.data.as_history(table)
+    history = sims.data.load_history(name)
     np.testing.assert_array_equal(history.close, table["close"])
     np.testing.assert_array_equal(history.open, table["open"])
     np.testing.assert_array_equal(history.date, table["date"])
@@ -39,10 +40,39 @@ def test_load_gives_one_read_only_array():
         table["close"][0] = 1.0
 
 
+@pytest.mark.parametrize("load", [sims.data.load, sims.data.load_history])
 @pytest.mark.parametrize("name", ["dax", "../sp500", "", None])
-def test_load_names_what_it_has(name):
+def test_load_names_what_it_has(name, load):
     with pytest.raises(ValueError, match=r"expected one of 'nasdaq', 'sp500', got "):
-        sims.data.load(name)
+        load(name)
+
+
+def test_c4_opens_of_the_sp500_are_stale_and_it_trades_at_closes():
+    stale = {}
+    for name in sims.data.NAMES:
+        table = sims.data.load(name)
+        same, year = table["open"][1:] == table["close"][:-1], table["date"][1:].astype("datetime64[Y]").astype(str)
+        stale[name] = [same.mean(), *(same[year == str(each)].mean() for each in range(1999, 2006))]
+    assert stale["sp500"][0] == pytest.approx(0.4, abs=0.01) and 0.94 < min(stale["sp500"][1:])
+    assert max(stale["sp500"]) < 0.985 and max(stale["nasdaq"]) < 0.01
+    sp500, nasdaq = sims.data.load_history("sp500"), sims.data.load_history("nasdaq")
+    assert (sp500.execution, nasdaq.execution) == ("close", "open")
+    assert sp500.open is not None and any(
+        "the open in this file is the close of the day before" in n for n in sp500.notes
+    )
+    readme = (Path(sims.data.__file__).parent / "README.md").read_text(encoding="utf-8")
+    assert "40%" in readme and "95 to 98%" in readme and 'execution="close"' in readme
+
+
+def test_c3_the_two_days_without_a_volume_on_the_nasdaq_can_be_traded_or_left_out():
+    table = sims.data.load("nasdaq")
+    with pytest.raises(
+        ValueError, match=r"index 4114, column 'volume': .* 2 bars with a volume of 0 of 5,031: say whet"
+    ):
+        sims.data.as_history(table)
+    assert len(sims.data.load_history("nasdaq")) == 5031
+    left = sims.data.load_history("nasdaq", zero_volume="drop")
+    np.testing.assert_array_equal(left.close, table["close"][table["volume"] > 0])
 
 
 def test_importing_sims_and_its_data_imports_no_numba():

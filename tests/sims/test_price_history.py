@@ -200,7 +200,7 @@ def test_a_masked_field_of_a_table_is_refused():
     with pytest.raises(ValueError, match=r"prices, index 2, column 'open': expected .*, got 'masked'"):
         as_history(table)
     table = np.ma.array(np.array(DATE, "datetime64[D]"), mask=[False, True, False, False])
-    with pytest.raises(ValueError, match=r"prices, index 1, column 'date': expected an ISO date .*, got 'masked'"):
+    with pytest.raises(ValueError, match=r"prices, index 1, column 'date': expected a date .*, got 'masked'"):
         as_history({"close": CLOSE, "date": table})
 
 
@@ -259,22 +259,34 @@ def test_the_line_counts_blank_lines(tmp_path):
         as_history(path)
 
 
+NO_DATE = "expected a date such as 2024-01-31, 2024-01-31 09:30:00, 31.01.2024 or a Unix time"
+
+
 @pytest.mark.parametrize(
     ("dates", "row", "text"),
     [
         ([*DATE[:2], DATE[0], DATE[3]], 2, "expected a date after 1999-01-05, got 1999-01-04"),
         ([DATE[0], DATE[0], *DATE[2:]], 1, "expected a date after 1999-01-04, got 1999-01-04"),
-        ([DATE[0], "soon", *DATE[2:]], 1, "expected an ISO date without a time zone, got 'soon'"),
-        ([DATE[0], "", *DATE[2:]], 1, "expected an ISO date without a time zone, got ''"),
-        ([DATE[0], "today", *DATE[2:]], 1, "expected an ISO date without a time zone, got 'today'"),
-        ([DATE[0], "now", *DATE[2:]], 1, "expected an ISO date without a time zone, got 'now'"),
-        ([DATE[0], "NaT", *DATE[2:]], 1, "expected an ISO date without a time zone, got 'NaT'"),
-        ([DATE[0], "1999-01", *DATE[2:]], 1, "expected an ISO date without a time zone, got '1999-01'"),
-        ([DATE[0], "1999-02-30", *DATE[2:]], 1, "expected an ISO date without a time zone, got '1999-02-30'"),
-        ([DATE[0], "1999-01-05 25:00", *DATE[2:]], 1, "expected an ISO date without a time zone, got '1999-01-05 25"),
-        ([DATE[0], "1999-01-05T00:00+01", *DATE[2:]], 1, "expected an ISO date without a time zone, got '1999-01-05T"),
-        ([DATE[0], "19990105", *DATE[2:]], 1, "expected an ISO date without a time zone, got '19990105'"),
-        ([DATE[0], "1999-01-05T00:00Z", *DATE[2:]], 1, "expected an ISO date without a time zone, got '1999-01-05T"),
+        ([DATE[0], "soon", *DATE[2:]], 1, f"{NO_DATE}, got 'soon'"),
+        ([DATE[0], "", *DATE[2:]], 1, f"{NO_DATE}, got ''"),
+        ([DATE[0], "today", *DATE[2:]], 1, f"{NO_DATE}, got 'today'"),
+        ([DATE[0], "now", *DATE[2:]], 1, f"{NO_DATE}, got 'now'"),
+        ([DATE[0], "NaT", *DATE[2:]], 1, f"{NO_DATE}, got 'NaT'"),
+        ([DATE[0], "1999-01", *DATE[2:]], 1, f"{NO_DATE}, got '1999-01'"),
+        ([DATE[0], "1999-02-30", *DATE[2:]], 1, f"{NO_DATE}, got '1999-02-30'"),
+        ([DATE[0], "1999-01-05 25:00", *DATE[2:]], 1, f"{NO_DATE}, got '1999-01-05 25"),
+        (
+            [DATE[0], "1999-01-05T00:00+01", *DATE[2:]],
+            1,
+            "expected all dates with a time zone or none, got '1999-01-05T",
+        ),
+        (
+            [DATE[0], "01/05/1999", *DATE[2:]],
+            1,
+            f"{NO_DATE}, got '01/05/1999' (other forms are read by pandas.to_datetime",
+        ),
+        ([DATE[0], "1999/01-05", *DATE[2:]], 1, f"{NO_DATE}, got '1999/01-05'"),
+        ([DATE[0], "1999-01-05T00:00Z", *DATE[2:]], 1, "expected all dates with a time zone or none, got '1999-01-05T"),
     ],
 )
 def test_bad_dates_are_refused_by_row_and_column(tmp_path, dates, row, text):
@@ -287,7 +299,9 @@ def test_bad_dates_are_refused_by_row_and_column(tmp_path, dates, row, text):
 
 
 NO_DATES = [
-    [19990104, 19990105],
+    [19990104.5, 19990105],
+    [1999, 2000],
+    [12.5, np.inf],
     [None, None],
     [pd.NaT, pd.NaT],
     [True, True],
@@ -300,14 +314,17 @@ NO_DATES = [
 
 @pytest.mark.parametrize("dates", NO_DATES)
 def test_what_is_no_date_is_refused(dates):
-    with pytest.raises(ValueError, match=r"prices, index 0, column 'date': expected an ISO date"):
+    with pytest.raises(ValueError, match=r"prices, index 0, column 'date': expected a date"):
         as_history({"date": dates, "close": [1.0, 2.0]})
 
 
 @pytest.mark.parametrize(
     ("table", "text"),
     [
-        ({"Close": CLOSE, "open": OPEN}, "prices: expected a column 'close', got the columns 'Close', 'open'"),
+        (
+            {"Prices": CLOSE, "open": OPEN},
+            "prices: expected a column 'close', got the columns 'Prices', 'open': name the",
+        ),
         ({}, "prices: expected a column 'close', got the columns none"),
         (load("sp500")[["open", "high"]], "prices: expected a column 'close', got the columns 'open', 'high'"),
         ({"close": CLOSE, "open": OPEN[:3]}, "prices, column 'open': expected 4 rows, as in column 'close', got 3"),
@@ -395,10 +412,10 @@ ZONED = pd.to_datetime(DATE).tz_localize("America/New_York")
     ],
     ids=["index", "column", "Timestamps", "datetimes"],
 )
-def test_dates_with_a_time_zone_are_refused(table):
-    expected = "prices, index 0, column 'date': expected an ISO date without a time zone, got 1999-01-04 00:00:00-05:00"
-    with pytest.raises(ValueError, match=re.escape(expected)):
-        as_history(table)
+def test_c2_dates_with_a_time_zone_are_in_utc(table):
+    history = as_history(table)
+    assert history.date.astype("datetime64[m]").astype(str).tolist() == [f"{day}T05:00" for day in DATE]
+    assert "dates have been converted to UTC" in history.notes
 
 
 # -- a PriceHistory made by hand --------------------------------------------------------------------------

@@ -201,7 +201,7 @@ def test_episodes_equal_the_naive_twin_bit_for_bit(actions, execution, reward):
 
 def test_always_long_earns_the_whole_history():
     table = sims.data.load("sp500")
-    env = TradingVecEnv(1, episode_length=None, execution="close", transaction_cost=0.0, autoreset=False)
+    env = TradingVecEnv(1, prices="sp500", episode_length=None, transaction_cost=0.0, autoreset=False)
     env.reset(options={"start": 32})
     total, steps, done = 0.0, 0, False
     while not done:
@@ -510,7 +510,7 @@ def test_discrete_actions_are_the_weights_minus_one_zero_and_one():
 
 
 def test_prices_may_come_in_any_form(tmp_path):
-    table = sims.data.load("sp500")
+    table = sims.data.load("nasdaq")
     path = tmp_path / "closes.csv"
     path.write_text("close\n" + "\n".join(map(str, table["close"])) + "\n")
     bundled = TradingVecEnv(1)
@@ -608,11 +608,18 @@ def test_the_longest_that_fits(argument):
 
 
 def test_bundled_histories_by_name():
-    nasdaq = TradingVecEnv(1, prices="nasdaq")
-    assert nasdaq.closes.tolist() == sims.data.load("nasdaq")["close"].tolist()
-    assert TradingVecEnv(1, prices="sp500").closes.tolist() == TradingVecEnv(1).closes.tolist()
+    for name in sims.data.NAMES:
+        assert TradingVecEnv(1, prices=name).closes.tolist() == sims.data.load(name)["close"].tolist()
     with pytest.raises(FileNotFoundError, match="prices: cannot read 'dax'.*bundled"):
         TradingVecEnv(1, prices="dax")
+
+
+def test_c4_the_nasdaq_is_the_default_and_the_sp500_trades_at_closes_unless_told():
+    default, sp500 = TradingVecEnv(1), TradingVecEnv(1, prices="sp500")
+    assert default.history.notes[0].startswith("NASDAQ") and default.params.execution == "open"
+    assert sp500.params.execution == "close" and "the close of the day before" in sp500.history.notes[-1]
+    assert TradingVecEnv(1, prices="sp500", execution="open").params.execution == "open"
+    assert sp500.details["execution"] == "close" and sp500.details["notes"] == "; ".join(sp500.history.notes)
 
 
 # -- sub-envs that differ ---------------------------------------------------------------------------------

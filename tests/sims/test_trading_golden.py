@@ -1,7 +1,8 @@
-"""Two trajectories on the S&P 500, kept in ``golden_trading.json``, that no change of the code may move.
+"""Trajectories on bundled histories, kept in ``golden_trading.json``, that no change of the code may move.
 
 Each run there names the env's arguments, the bar it starts on and its actions; ``steps`` holds, per step, what the
-names in ``columns`` say. They were written by this env and agree with the naive twin.
+names in ``columns`` say. They were written by this env and agree with the naive twin. The run "as it comes" is of the
+default history and the default price of execution, which its twin is told: opens of the NASDAQ.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def test_the_env_follows_the_golden_trajectory(run):
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_the_naive_twin_follows_the_golden_trajectory(run):
-    table, terms = sims.data.load("sp500"), run["env"]
+    terms = {"prices": "nasdaq", "execution": "open", **run["env"]}
+    table = sims.data.load(terms["prices"])
     twin = NaiveTrader(
         table["close"],
         table["open"] if terms["execution"] == "open" else None,

@@ -68,3 +68,27 @@ def test_policies_are_found_through_the_backend(mode, name):
         actions = policy(vec.reset(seed=0).observations)
         assert vec.batch_action_space.contains(actions)
         vec.step(actions)
+
+
+@pytest.mark.parametrize("mode", ["native", "sync"])
+def test_c2_adjusted_closes_and_c3_bars_without_volume_need_a_choice_by_any_way_in(tmp_path, mode):
+    close = np.exp(np.random.default_rng(0).normal(0.0, 0.02, 60).cumsum())
+    volume = np.where(np.arange(60) == 7, 0, 5)
+    frame = {"Open": 1.01 * close, "Close": close, "Adj Close": close / 2, "Volume": volume}
+    path = tmp_path / "bars.csv"
+    rows = ["\t".join(frame), *("\t".join(map(str, row)) for row in zip(*frame.values(), strict=True))]
+    path.write_text("\n".join(rows) + "\n")
+
+    def make(**kwargs):
+        return sekai.make_vec("Trading-v0", 2, vectorization_mode=mode, prices=str(path), **ARGUMENTS, **kwargs)
+
+    with pytest.raises(ValueError, match=r"line 9, column 'Volume': expected a volume above 0.*zero_volume='trade'"):
+        make()
+    with pytest.raises(ValueError, match=r"line 2, column 'Adj Close': .*say which to trade at, price='close' or"):
+        make(zero_volume="trade")
+    with make(price="adj_close", zero_volume="drop") as vec:
+        history = vec.get_attr("history")[1]
+        assert history.columns == {"close": "Adj Close", "open": "Open", "volume": "Volume"}
+        np.testing.assert_array_equal(history.close, np.delete(close / 2, 7))
+        np.testing.assert_allclose(history.open, np.delete(1.01 * close / 2, 7), rtol=1e-15)
+        assert vec.get_attr("execution") == ["open"] * 2

@@ -286,6 +286,14 @@ def test_the_signature_is_that_of_the_parameters():
     assert signature.parameters["speed"].default == 0.25
     assert signature.parameters["speed"].kind is inspect.Parameter.KEYWORD_ONLY
 
+    class Paced(Walk):
+        def __init__(self, num_envs, *, speed=None, pace: str = "slow", **others):
+            super().__init__(num_envs, speed={"slow": 0.1}[pace] if speed is None else speed, **others)
+
+    own = inspect.signature(Paced).parameters
+    assert list(own) == [*names[:5], "pace", *names[5:]] and own["pace"].default == "slow"
+    assert Paced(2, pace="slow").speed == 0.1
+
 
 # -- time, ends, freezing ----------------------------------------------------------------------------------------
 

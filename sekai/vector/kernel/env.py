@@ -81,7 +81,9 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     ``step_row``, ``observe_row``, the time limit; info columns; then for each sub-env that ended, its terminal
     observation is kept, parameters are drawn, ``reset_row`` and ``observe_row`` are called. It is the same in rollouts.
 
-    A subclass that overrides one of the hooks of ``NativeVecEnv`` is run as any other native env is, step by step.
+    A subclass that overrides one of the hooks of ``NativeVecEnv`` is run as any other native env is, step by step. One
+    whose ``__init__`` has further keyword arguments (what is read once, before there are parameters) is built with them
+    as with parameters.
 
     Args:
         num_envs: The number N of sub-envs, at least 1.
@@ -116,7 +118,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
                     expected = "expected no attribute of the name of a field of Params or State"
                     raise TypeError(f"{cls.__name__}.{name}: {expected}, got {written!r}")
                 setattr(cls, name, attribute)
-            cls.__signature__ = _signature(definition)  # type: ignore[attr-defined]
+            cls.__signature__ = _signature(definition, cls.__init__)  # type: ignore[attr-defined]
 
     def __init__(
         self,
@@ -815,7 +817,8 @@ def _check(definition: Definition, given: dict[str, Any]) -> Values:
     return values
 
 
-def _signature(definition: Definition) -> inspect.Signature:
+def _signature(definition: Definition, init: Callable[..., None]) -> inspect.Signature:
+    """The parameters of a market, then what an ``__init__`` of its own takes besides, then those of every market."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     defaults = definition.params.kind._field_defaults
     params = [
@@ -824,7 +827,13 @@ def _signature(definition: Definition) -> inspect.Signature:
     ]
     base = inspect.signature(KernelVecEnv.__init__).parameters.values()
     ours = [each for each in base if each.name not in ("self", "params")]
-    return inspect.Signature([ours[0], *params, *ours[1:]])
+    known = {each.name for each in (*params, *ours)}
+    own = [
+        each.replace(annotation=inspect.Parameter.empty)
+        for each in inspect.signature(init).parameters.values()
+        if each.kind is keyword and each.name not in known
+    ]
+    return inspect.Signature([ours[0], *params, *own, *ours[1:]])
 
 
 def _joined(values: list[Any]) -> Any:

@@ -1,0 +1,222 @@
+"""Dates as files and libraries write them.
+
+Text is a day (``2024-01-31``, ``2024.01.31``, ``2024/01/31``, ``20240131``, ``31.01.2024``), with a time of day or not
+(``09:30``, ``09:30:00.5``, ``093000``, behind a space or a T), with a time zone or not (``Z``, ``+02:00``, ``UTC``,
+``GMT+0200``). Numbers are days (20240131) or Unix times, whose size says whether they count seconds, milliseconds,
+microseconds or nanoseconds. Days and months in an order that only their writer knows (``01/02/2024``) are no dates.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TEXT = re.compile(
+    r"(?:(?P<y>[0-9]{4})(?P<sep>[-./]?)(?P<m>[0-9]{2})(?P=sep)(?P<d>[0-9]{2})"
+    r"|(?P<d2>[0-9]{2})[.](?P<m2>[0-9]{2})[.](?P<y2>[0-9]{4}))"
+    r"(?:[T ](?P<h>[0-9]{2})(?:(?P<colon>:?)(?P<min>[0-9]{2})(?:(?P=colon)(?P<s>[0-9]{2})(?:[.](?P<f>[0-9]{1,9}))?)?)?"
+    r"(?P<zone>Z| ?(?:UTC|GMT)?(?P<sign>[-+])(?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2}))?| ?(?:UTC|GMT))?)?"
+)
+_TIME = re.compile(r"([0-9]{2})(:?)([0-9]{2})(?:\2([0-9]{2})(?:[.]([0-9]{1,9}))?)?")
+_UNIX = re.compile(r"[0-9]{9,19}(?:[.]0*)?")
+#: Text that means a date to whoever wrote it, readable here or not.
+_LOOKS = re.compile(
+    r"[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}([T ].*)?|[0-9]{1,2}[- ]?[A-Za-z]{3,9}[- ,]+[0-9]{2,4}.*"
+    r"|[A-Za-z]{3,9}[. ]+[0-9]{1,2},? +[0-9]{4}.*"
+)
+
+#: From what size on a Unix time counts in which unit: seconds since 1973.
+_UNITS = ((10**17, "ns"), (10**14, "us"), (10**11, "ms"), (10**8, "s"))
+#: A float64 holds every integer up to here.
+_EXACT = 2**53
+
+EXPECTED = "a date such as 2024-01-31, 2024-01-31 09:30:00, 31.01.2024 or a Unix time"
+REMEDY = "other forms are read by pandas.to_datetime(column, format=...)"
+
+_NAT = np.datetime64("NaT", "D")
+
+
+def looks_like_date(cell: Any) -> bool:
+    """Whether this is a date beyond doubt, or text that was meant to be one; numbers are not."""
+    if isinstance(cell, str):
+        return _LOOKS.fullmatch(cell.strip()) is not None
+    return isinstance(cell, (datetime.date, np.datetime64))
+
+
+def looks_like_time(cell: Any) -> bool:
+    """Whether this is a time of day."""
+    return _parse_time(cell) is not None
+
+
+def read_dates(cells: NDArray[Any]) -> tuple[NDArray[np.datetime64], NDArray[np.bool_]]:
+    """Dates, and which of them had a time zone, and are in UTC now; NaT for what is none."""
+    quick = None
+    if cells.dtype.kind == "M":
+        quick = np.array(cells), False
+    elif cells.dtype.kind in "iuf":
+        quick = _from_numbers(cells)
+    elif cells.dtype.kind == "S":
+        quick = _from_text(cells)
+    elif cells.dtype.kind == "U" or (cells.dtype.kind == "O" and all(type(cell) is str for cell in cells)):
+        quick = _from_text(_as_bytes(cells))
+    if quick is not None:
+        return quick[0], np.full(len(cells), quick[1])
+    pairs = [_parse_date(cell) for cell in _listed(cells)]
+    dates = np.array([date for date, _ in pairs], dtype="datetime64")
+    return dates, np.array([zoned for _, zoned in pairs], dtype=bool)
+
+
+def read_times(cells: NDArray[Any]) -> NDArray[np.timedelta64]:
+    """Times of day; NaT for what is none."""
+    if cells.dtype.kind == "S" and len(cells):
+        day = np.broadcast_to(np.frombuffer(b"1970-01-01T", np.uint8), (len(cells), 11))
+        quick = _from_text(_texts(np.concatenate([day, _characters(cells)], axis=1)))
+        if quick is not None:
+            return quick[0] - np.datetime64("1970-01-01")
+    listed = _listed(cells)
+    known = {cell: _parse_time(cell) for cell in set(listed)}  # there are few
+    nat = np.timedelta64("NaT", "s")
+    return np.array([nat if known[cell] is None else known[cell] for cell in listed], dtype="timedelta64")
+
+
+def _as_bytes(cells: NDArray[Any]) -> NDArray[np.bytes_]:
+    """Texts in ASCII; none of them where there are others."""
+    try:
+        return cells.astype(bytes)
+    except UnicodeEncodeError:
+        return np.empty(0, dtype="S1")
+
+
+def _listed(cells: NDArray[Any]) -> list[Any]:
+    """Cells one by one, bytes as text."""
+    return [cell.decode("latin-1") for cell in cells] if cells.dtype.kind == "S" else list(cells)
+
+
+def _parse_date(cell: Any) -> tuple[np.datetime64, bool]:
+    """The date, or NaT for what is none, and whether it had a time zone."""
+    zoned = False
+    try:
+        if isinstance(cell, str):
+            return _parse_text(cell.strip())
+        if isinstance(cell, datetime.datetime) and cell == cell:  # NaT of pandas is a datetime, unlike itself
+            zoned = cell.tzinfo is not None
+            return np.datetime64(cell.astimezone(datetime.timezone.utc).replace(tzinfo=None) if zoned else cell), zoned
+        if isinstance(cell, np.datetime64):
+            return (_NAT if np.datetime_data(cell.dtype)[0] in ("Y", "M") else cell), False
+        if isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime):
+            return np.datetime64(cell), False
+        if isinstance(cell, (int, float, np.integer, np.floating)) and not isinstance(cell, bool):
+            numbers = _from_numbers(np.array([cell]))
+            return (_NAT if numbers is None else numbers[0][0]), False
+    except (ValueError, OverflowError):  # the 30th of February
+        pass
+    return _NAT, False
+
+
+def _parse_text(cell: str) -> tuple[np.datetime64, bool]:
+    if _UNIX.fullmatch(cell):
+        numbers = _from_numbers(np.array([int(cell.partition(".")[0])]))
+        return (_NAT if numbers is None else numbers[0][0]), False
+    found = _TEXT.fullmatch(cell)
+    if found is None:
+        return _NAT, False
+    date = np.datetime64("".join(before + found[name] for before, name in _as_iso(found)))
+    if found["zone"] is None:
+        return date, False
+    if found["sign"] is None:
+        return date, True
+    minutes = int(found["zh"]) * 60 + int(found["zm"] or 0)
+    return date - np.timedelta64(minutes if found["sign"] == "+" else -minutes, "m"), True
+
+
+def _as_iso(found: re.Match[str]) -> list[tuple[str, str]]:
+    """What a date is put together from, as NumPy reads it: names of groups, each with what is before it."""
+    names = ("y", "m", "d") if found["y"] is not None else ("y2", "m2", "d2")
+    parts = [*zip(("", "-", "-"), names, strict=True), ("T", "h"), (":", "min"), (":", "s"), (".", "f")]
+    return [(before, name) for before, name in parts if found[name] is not None]
+
+
+def _from_numbers(numbers: NDArray[Any]) -> tuple[NDArray[np.datetime64], bool] | None:
+    """Days or Unix times, all of one kind; None for anything else."""
+    if not len(numbers) or (numbers.dtype.kind == "f" and not (np.abs(numbers) <= _EXACT).all()):
+        return None
+    whole = numbers.astype(np.int64)
+    if (whole != numbers).any():
+        return None
+    low, high = int(whole.min()), int(whole.max())
+    if 1000_01_01 <= low and high <= 9999_12_31:
+        return _from_text(whole.astype("S8"))
+    for least, unit in _UNITS:
+        if low >= least:
+            return (whole.astype(f"datetime64[{unit}]"), False) if high < least * 1000 or unit == "ns" else None
+    return None
+
+
+def _from_text(cells: NDArray[np.bytes_]) -> tuple[NDArray[np.datetime64], bool] | None:
+    """Dates that are all written alike, as the first is: all at once. None for others, which are read one by one."""
+    if len(cells) == 0 or not cells.dtype.itemsize:
+        return None
+    if not cells[0].isascii():
+        return None
+    first = cells[0].decode()
+    characters = _characters(cells)
+    characters, rest = characters[:, : len(first)], characters[:, len(first) :]
+    least = np.frombuffer(re.sub("[0-9]", "0", first).encode(), np.uint8)
+    most = np.frombuffer(re.sub("[0-9]", "9", first).encode(), np.uint8)
+    if rest.any() or (characters < least).any() or (characters > most).any():
+        return None
+    if _UNIX.fullmatch(first):
+        return None if "." in first else _from_numbers(cells.astype(np.int64))
+    found = _TEXT.fullmatch(first)
+    if found is None:
+        return None
+    pieces = []
+    for before, name in _as_iso(found):
+        pieces.append(np.broadcast_to(np.frombuffer(before.encode(), np.uint8), (len(cells), len(before))))
+        pieces.append(characters[:, slice(*found.span(name))])
+    try:
+        dates = _texts(np.concatenate(pieces, axis=1)).astype("datetime64")
+    except ValueError:  # there is no such day
+        return None
+    if found["zone"] is None or found["sign"] is None:
+        return dates, found["zone"] is not None
+
+    def number(name: str) -> NDArray[np.int64]:
+        tens, ones = (characters[:, found.start(name) + k].astype(np.int64) - ord("0") for k in (0, 1))
+        return 10 * tens + ones
+
+    minutes = 60 * number("zh") + (0 if found["zm"] is None else number("zm"))
+    return dates - (minutes if found["sign"] == "+" else -minutes).astype("timedelta64[m]"), True
+
+
+def _characters(cells: NDArray[np.bytes_]) -> NDArray[np.uint8]:
+    """Texts as an array of two axes, a row for each."""
+    return np.ascontiguousarray(cells).view(np.uint8).reshape(len(cells), -1)
+
+
+def _texts(characters: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """The way back."""
+    return np.ascontiguousarray(characters).view(f"S{characters.shape[1]}")[:, 0]
+
+
+def _parse_time(cell: Any) -> np.timedelta64 | None:
+    if isinstance(cell, datetime.time):
+        cell = cell.isoformat()
+    elif isinstance(cell, (int, np.integer)) and not isinstance(cell, (bool, np.bool_)) and 0 <= cell < 24_00_00:
+        cell = f"{cell:06d}"
+    elif isinstance(cell, (float, np.floating)) and cell.is_integer() and 0 <= cell < 24_00_00:
+        cell = f"{int(cell):06d}"
+    found = _TIME.fullmatch(cell.strip()) if isinstance(cell, str) else None
+    if found is None:
+        return None
+    hour, _, minute, second, fraction = found.groups()
+    iso = f"1970-01-01T{hour}:{minute}" + (f":{second}" if second else "") + (f".{fraction}" if fraction else "")
+    try:
+        moment = np.datetime64(iso)
+    except ValueError:
+        return None
+    return moment - moment.astype("datetime64[D]")

@@ -1,0 +1,102 @@
+"""Tables of other libraries. None of them is imported: whoever hands in a frame has done that."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sims.data.columns import plain_name
+from sims.data.dates import looks_like_date
+from sims.data.table import Table
+
+
+def as_table(prices: Any) -> Table:
+    """Prices in memory as columns.
+
+    Args:
+        prices: Closes, or a table: see ``sims.data.as_history``.
+
+    Raises:
+        TypeError: It is neither.
+        ValueError: It has several levels of names, as a table of several assets has.
+    """
+    pandas = sys.modules.get("pandas")
+    if isinstance(prices, Mapping):
+        if pandas is not None and any(_is_dated(pandas, column) for column in prices.values()):
+            return _from_pandas(pandas, pandas.DataFrame(dict(prices)))  # which brings them to the same dates
+        return Table(prices)
+    if isinstance(prices, np.ndarray) and prices.dtype.names is not None:
+        return Table({name: prices[name] for name in prices.dtype.names})
+    if pandas is not None and isinstance(prices, pandas.DataFrame):
+        return _from_pandas(pandas, prices)
+    if pandas is not None and isinstance(prices, pandas.Series):
+        return _from_pandas(pandas, prices.to_frame("close"))
+    if isinstance(prices, (np.ndarray, Sequence)) and not isinstance(prices, (str, bytes, bytearray)):
+        if isinstance(prices, Sequence) and len(prices) and isinstance(prices[0], (Mapping, list, tuple)):
+            raise TypeError(
+                f"prices: expected closes (1-D) or columns, got rows, each a {type(prices[0]).__name__}: "
+                "hand in pandas.DataFrame(rows, columns=[...])"
+            )
+        return Table({"close": prices})
+    if hasattr(prices, "column_names") and hasattr(prices, "column"):  # an Arrow table
+        return Table({name: prices.column(name).to_numpy() for name in prices.column_names})
+    if hasattr(prices, "get_columns"):  # a polars frame
+        return Table({column.name: column.to_numpy() for column in prices.get_columns()})
+    if hasattr(prices, "to_numpy"):  # a column of either
+        return Table({"close": prices.to_numpy()})
+    remedy = ": hand in .collect() of it" if hasattr(prices, "collect") else ""
+    raise TypeError(
+        "prices: expected closes (1-D), a table with a column 'close' or the path of a CSV file, "
+        f"got {type(prices).__name__}{remedy}"
+    )
+
+
+def is_path(prices: Any) -> bool:
+    """Whether prices are the path of a file."""
+    return isinstance(prices, (str, os.PathLike))
+
+
+def _is_dated(pandas: Any, column: Any) -> bool:
+    return isinstance(column, pandas.Series) and isinstance(column.index, (pandas.DatetimeIndex, pandas.PeriodIndex))
+
+
+def _from_pandas(pandas: Any, frame: Any) -> Table:
+    names = frame.columns
+    for level in reversed(range(names.nlevels)):
+        if names.nlevels > 1 and names.get_level_values(level).nunique() == 1:  # of one asset, as yfinance has it
+            names = names.droplevel(level)
+    for axis, what, remedy in (
+        (names, "names of columns", "frame.xs('TICKER', axis=1, level=...)"),
+        (frame.index, "the index", "frame.xs('TICKER', level=...), or frame.reset_index()"),
+    ):
+        if axis.nlevels > 1:
+            raise ValueError(
+                f"prices: expected one level of {what}, got {axis.nlevels} ({', '.join(map(str, axis.names))}): "
+                f"of several assets, hand in one, as in {remedy}"
+            )
+    if not names.is_unique:
+        raise ValueError(f"prices: expected every column to be named once, got {list(map(str, names))}")
+    held = {name: frame.iloc[:, k] for k, name in enumerate(names)}
+    index = frame.index
+    is_date = isinstance(index, (pandas.DatetimeIndex, pandas.PeriodIndex)) or (
+        len(index) > 0 and looks_like_date(index[0])
+    )
+    name = "index" if index.name is None or index.name in held else index.name
+    if is_date or (index.name is not None and plain_name(index.name) not in map(plain_name, names)):
+        held[name] = index
+    in_utc = [each for each, column in held.items() if isinstance(column.dtype, pandas.DatetimeTZDtype)]
+    columns = {each: _values(pandas, column) for each, column in held.items()}
+    return Table(columns, index=name if is_date else None, in_utc=in_utc)
+
+
+def _values(pandas: Any, column: Any) -> Any:
+    """The cells of a column or an index: periods by their start, moments with a time zone in UTC."""
+    if isinstance(column.dtype, pandas.PeriodDtype):
+        return pandas.Index(column).to_timestamp().to_numpy()
+    if isinstance(column.dtype, pandas.DatetimeTZDtype):
+        return pandas.Index(column).tz_convert(None).to_numpy()
+    return column.to_numpy()
