@@ -501,7 +501,7 @@ class _Writer:
         return self.with_memory("lo", "hi", lines)
 
     def functions(self, invalid: list[str], block: list[str]) -> list[str]:
-        """The functions that a parallel loop calls. A serial one has their lines in it, which are compiled once then."""
+        """The functions that a parallel loop calls; a serial one has their lines in it, compiled once."""
         actions = ", ".join(self.actions)
         return [
             f"def invalid(lo, hi, n, addresses, {actions}):",
