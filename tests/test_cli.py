@@ -544,6 +544,13 @@ def test_check_looks_at_copies_of_a_single_env(capsys, registry):
     assert "whatever the other sub-envs do, got" in report["problems"][0]
 
 
+def test_b7_check_looks_for_indexes_beyond_arrays(capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr("sekai.cli.check.check_vec_env", lambda factory, **given: asked.append(given) or [])
+    assert run(capsys, "check", "Walk-v0", *QUICK)[0] == 0
+    assert [given["check_bounds"] for given in asked] == [True]
+
+
 def test_check_ends_episodes_that_would_not_end(capsys):
     assert run_json(capsys, "check", "OnlyEnv-v0", *QUICK, "--set", "goal=1000")["hints"] == []
     report = run_json(capsys, "check", "Walk-v0", *QUICK, "--set", "goal=1000")

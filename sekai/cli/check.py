@@ -45,7 +45,8 @@ of it are stepped with random actions, then once more and once more with
 something changed that must not matter: other actions or seeds of the other
 copies, one copy alone or among thousands, one thread or two, autoreset or a
 reset by hand. Shapes, dtypes, finite numbers, random draws, memory and the way
-its kernels were compiled are looked at on the way.
+its kernels were compiled are looked at on the way, and the kernels' indexes in
+a run without compilation.
 """
 
 _EPILOG = """\
@@ -111,6 +112,7 @@ def check(args: argparse.Namespace) -> int:
             num_envs=args.num_envs,
             n_steps=args.steps,
             seed=args.seed,
+            check_bounds=True,
         )
     findings = [without_codes(each) for each in findings]
     report = {

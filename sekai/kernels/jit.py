@@ -98,6 +98,10 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
         kept_apart = {name: targetoptions[name] for name in ("forceinline", "parallel")}
         self._cache = KernelCache(function, kept_apart)
 
+    @classmethod
+    def _rebuild(cls, py_func: Any, **states: Any) -> Any:
+        return py_func if numba.config.DISABLE_JIT else super()._rebuild(py_func=py_func, **states)
+
 
 def uncached(dispatcher: Any) -> Any:
     """Another dispatcher of a function, compiled or to be compiled as it is, which keeps nothing and loads nothing.
