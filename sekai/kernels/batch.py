@@ -29,6 +29,7 @@ from sekai.kernels.columns import has_rows, lengths, rows_between
 from sekai.kernels.fields import Fields, structure
 from sekai.kernels.fingerprint import is_importable
 from sekai.kernels.jit import compile_kernel
+from sekai.kernels.reasons import being_compiled, reason_of
 from sekai.kernels.thread_choice import ThreadChoice
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -206,8 +207,9 @@ class BatchKernel(Generic[Kernel]):
         n = len(column) if column.__class__ is np.ndarray and column.ndim else self._count(args)
         try:
             fits = drivers.spread(n, *args)
-        except (NumbaError, NameError):
-            self._compile_alone(args)
+        except Exception as error:
+            if isinstance(error, NumbaError) or being_compiled(error):
+                self._compile_alone(args)
             raise
         if not fits:
             found = {self._names[position]: sorted(set(lengths(args[position]))) for position in self._rows}
@@ -266,9 +268,10 @@ class BatchKernel(Generic[Kernel]):
             try:
                 # Anew, since what has failed once keeps its error, to which the drivers have added.
                 compile_kernel(self.py_func).compile(tuple(map(numba.typeof, rows)))
-            except NumbaError as error:
+            except Exception as error:
                 where = f"{self.__name__} ({code.co_filename}, line {code.co_firstlineno})"
-                raise type(error)(f"{where}: {error}") from None
+                records = [each for arg in args for each in _records(arg)]
+                raise TypeError(f"{where}: {reason_of(error, records)}") from None
 
     def _check_type(self, name: str, value: Any, are_rows: bool) -> None:
         """Refuse what Numba has no type for, and a list of rows, which would be the same in each block."""
@@ -296,6 +299,14 @@ def _rebuild(id: str, pickled: bytes) -> BatchKernel[Any]:
         kernel = _SENT[id] = BatchKernel(*pickle.loads(pickled))
         kernel._id = id
     return kernel
+
+
+def _records(value: Any) -> list[Any]:
+    """The classes of named tuples in an argument."""
+    if not isinstance(value, tuple):
+        return []
+    own = [type(value)] if hasattr(value, "_fields") else []
+    return own + [each for item in value for each in _records(item)]
 
 
 def _has_plain_tuple(value: Any) -> bool:

@@ -25,6 +25,7 @@ from sekai.kernels.batch import BLOCK, Spread
 from sekai.kernels.constants import Constant
 from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel
+from sekai.kernels.reasons import being_compiled, name_of_type, reason_of
 from sekai.kernels.returned import flag_of, is_number, reward_of
 from sekai.kernels.rolling import act
 from sekai.kernels.rowviews import columns_of, read_only_rows_of, rows_of
@@ -770,13 +771,16 @@ class Fused:
         Raises:
             TypeError: With the names of the market and the function, and Numba's reason.
         """
-        if not isinstance(error, NumbaError):
-            return
-        text = re.sub(r"\x1b\[\d*m", "", str(error))  # without the colours that it has where there is colorama
         functions = {what: function for what, (function, _) in self.market.functions.items()}
-        blamed = [what for what, function in functions.items() if repr(function.py_func) in text]
-        frontend = "Failed in nopython mode pipeline (step: nopython frontend)\n"
-        reason = text.replace(frontend, "").split("During: Pass")[0]
+        compiled = being_compiled(error)
+        if not (compiled or isinstance(error, NumbaError)):
+            return
+        reason = reason_of(error, self._records)
+        blamed = [
+            what
+            for what, function in functions.items()
+            if repr(function.py_func) in str(error) or function.py_func in compiled
+        ]
         if not blamed:  # it is what one returned that does not fit
             follows = [each.name.removeprefix("d_").replace("__", ".") for each, _ in self.market.follows]
             wanted: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -787,11 +791,23 @@ class Fused:
                 for signature in functions[what].nopython_signatures if what in functions else ():
                     if not fits(signature.return_type):
                         blamed.append(what)
-                        reason = f"expected it to return {expected}, got {signature.return_type}"
+                        reason = f"expected it to return {expected}, got {name_of_type(signature.return_type)}"
         if blamed:
             code = functions[blamed[0]].py_func.__code__
             where = f"{self.market.name}.{blamed[0]}_row ({code.co_filename}, line {code.co_firstlineno})"
-            raise TypeError(f"{where}: {reason.strip()}") from None
+            raise TypeError(f"{where}: {reason}") from None
+
+    @property
+    def _records(self) -> list[Any]:
+        """The classes of all named tuples that row functions get."""
+        waiting: list[Any] = [self.market.params, self.market.state, self.market.derived, self.market.options]
+        found = []
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, Record):
+                found.append(each.kind)
+                waiting += each.fields
+        return found
 
     def _alone(self, write: Any) -> Any:
         writer = _Writer(self.market, self.market.told)

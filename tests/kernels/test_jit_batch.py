@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -259,11 +260,45 @@ def test_what_does_not_compile_says_why(n):
         for i in range(len(x)):
             x[i] = nowhere(x[i])  # noqa: F821
 
-    with pytest.raises(NameError if numba.config.DISABLE_JIT else numba.TypingError, match="nowhere") as raised:
+    with pytest.raises(NameError if numba.config.DISABLE_JIT else TypeError, match="nowhere") as raised:
         wrong(np.zeros(n))
     if not numba.config.DISABLE_JIT:
         line = wrong.py_func.__code__.co_firstlineno
         assert f"wrong ({__file__}, line {line}): " in str(raised.value) and "drivers" not in str(raised.value)
+
+
+def plain_helper(x):
+    return x
+
+
+@pytest.mark.compiled
+def test_what_does_not_compile_is_told_in_one_line_with_its_source():
+    @jit_batch
+    def assigns(account, x):
+        for i in range(len(x)):
+            account.cash = x[i]
+
+    @jit_batch
+    def misspells(account, x):
+        for i in range(len(x)):
+            x[i] = account.book.bids[i]
+
+    @jit_batch
+    def calls(account, x):
+        for i in range(len(x)):
+            x[i] = plain_helper(x[i])
+
+    x = np.zeros(3)
+    for kernel, after, reason in (
+        (assigns, 3, "expected no assignment to a field of a named tuple, got one to Account.cash; .*account.cash ="),
+        (misspells, 3, r"Book has no field 'bids', expected one of: bid, ask \(.*x\[i\] = account.book.bids\[i\]\)"),
+        (calls, 3, "plain_helper is a plain Python function, expected one compiled by sekai.kernels.jit"),
+    ):
+        with pytest.raises(TypeError) as raised:
+            kernel(Account(Book(x, x), x), x)
+        message, line = str(raised.value), kernel.py_func.__code__.co_firstlineno
+        assert re.match(rf"{kernel.__name__} \(.*test_jit_batch\.py, line {line}\): {reason}", message), message
+        assert f"(test_jit_batch.py, line {line + after}: " in message and "\n" not in message
 
 
 class Inner(NamedTuple):

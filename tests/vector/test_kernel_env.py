@@ -3,7 +3,9 @@
 import copy
 import inspect
 import pickle
+import re
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
@@ -1103,18 +1105,70 @@ def unknown_parameter(params, state, i):
     return params.speed, False, False
 
 
+def plain_python(x):
+    return x
+
+
+@jit
+def without_row(state, i):
+    state.total = 1.0
+    return 0.0, False, False
+
+
+@jit
+def calling_plain(state, i):
+    return plain_python(state.total[i]), False, False
+
+
+@jit
+def complex_reward(state, i):
+    return state.total[i] * 1j, False, False
+
+
+@jit
+def no_row_read(state, i):
+    return state.total, False, False
+
+
+@jit
+def opening(state, i):
+    with open("a file"):
+        return 0.0, False, False
+
+
+def line_of(source):
+    """A pattern of the place of a line of this file."""
+    return rf"\({re.escape(Path(__file__).name)}, line \d+: {re.escape(source)}\)"
+
+
 @compiled
 @pytest.mark.parametrize(
     ("step", "message"),
     [
         (
             two_values,
-            r"expected it to return a number and two bools \(reward, terminated, truncated\), got Tuple\(float64, ",
+            r"expected it to return a number and two bools \(reward, terminated, truncated\), got \(float64, bool\)$",
         ),
-        (helped, "Unknown attribute 'ttal' of type Last"),
-        (unknown_parameter, "Unknown attribute 'speed' of type NoParams"),
+        (helped, rf"Last has no field 'ttal', expected one of: total {line_of('state.ttal[i] = 1.0')}$"),
+        (
+            unknown_parameter,
+            rf"NoParams has no field 'speed', expected one of: none {line_of('return params.speed, False, False')}$",
+        ),
+        (
+            without_row,
+            rf"expected no assignment to a field of a named tuple, got one to Last.total; .* total\[i\] "
+            rf"{line_of('state.total = 1.0')}$",
+        ),
+        (
+            calling_plain,
+            "plain_python is a plain Python function, expected one compiled by sekai.kernels.jit "
+            rf"{line_of('return plain_python(state.total[i]), False, False')}$",
+        ),
+        (complex_reward, r"expected it to return a number and two bools .* got \(complex128, bool, bool\)$"),
+        (no_row_read, r"expected it to return a number and two bools .* got \(an array of float64, bool, bool\)$"),
+        (opening, rf"Unsupported context manager in use {line_of('with open(')[:-2]}"),
     ],
-    ids=["two values", "undeclared in a helper", "parameter"],
+    ids=["two values", "in a helper", "parameter", "no row", "plain", "complex", "a column", "with"],
 )
 def test_a_step_that_cannot_be_compiled_is_named(step, message):
     vec = market_of(step_row=step)(2)
@@ -1138,7 +1192,7 @@ def observe_undeclared(state, i, observation):
 def test_a_reset_that_cannot_be_compiled_is_named(function):
     name = f"{function.__name__.split('_')[0]}_row"
     vec = market_of(**{name: function})(2)
-    with pytest.raises(TypeError, match=rf"^Odd\.{name} \(.*line \d+\): Unknown attribute 'ttal'"):
+    with pytest.raises(TypeError, match=rf"^Odd\.{name} \(.*line \d+\): Last has no field 'ttal'"):
         vec.reset()
 
 
