@@ -20,7 +20,6 @@ from weakref import WeakValueDictionary
 
 import numba
 import numpy as np
-from numba.core.errors import NumbaError
 from numba.core.serialize import dumps
 
 from sekai.checks import check_count
@@ -29,7 +28,7 @@ from sekai.kernels.columns import has_rows, lengths, rows_between
 from sekai.kernels.fields import Fields, structure
 from sekai.kernels.fingerprint import is_importable
 from sekai.kernels.jit import compile_kernel
-from sekai.kernels.reasons import being_compiled, reason_of
+from sekai.kernels.reasons import is_of_compiler, reason_of
 from sekai.kernels.thread_choice import ThreadChoice
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -208,7 +207,7 @@ class BatchKernel(Generic[Kernel]):
         try:
             fits = drivers.spread(n, *args)
         except Exception as error:
-            if isinstance(error, NumbaError) or being_compiled(error):
+            if is_of_compiler(error):
                 self._compile_alone(args)
             raise
         if not fits:

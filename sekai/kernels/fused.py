@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from numba.core import types
-from numba.core.errors import NumbaError
 
 from sekai.batching.slab import Column, Slab, as_word
 from sekai.kernels import streams
@@ -25,7 +24,7 @@ from sekai.kernels.batch import BLOCK, Spread
 from sekai.kernels.constants import Constant
 from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel
-from sekai.kernels.reasons import being_compiled, name_of_type, reason_of
+from sekai.kernels.reasons import being_compiled, is_of_compiler, name_of_type, reason_of
 from sekai.kernels.returned import flag_of, is_number, reward_of
 from sekai.kernels.rolling import act
 from sekai.kernels.rowviews import columns_of, read_only_rows_of, rows_of
@@ -772,9 +771,9 @@ class Fused:
             TypeError: With the names of the market and the function, and Numba's reason.
         """
         functions = {what: function for what, (function, _) in self.market.functions.items()}
-        compiled = being_compiled(error)
-        if not (compiled or isinstance(error, NumbaError)):
+        if not is_of_compiler(error):
             return
+        compiled = being_compiled(error)
         reason = reason_of(error, self._records)
         blamed = [
             what

@@ -25,6 +25,11 @@ def being_compiled(error: BaseException) -> list[Any]:
     ]
 
 
+def is_of_compiler(error: BaseException) -> bool:
+    """Whether an exception says that something cannot be compiled."""
+    return isinstance(error, NumbaError) or bool(being_compiled(error))
+
+
 def reason_of(error: Exception, records: Iterable[Any] = ()) -> str:
     """What the compiler has against a function, and the line that it is about.
 

@@ -1386,6 +1386,19 @@ def test_a_policy_of_rows_writes_its_action_and_no_more(policy, error, message):
         sekai.rollout(summing(TWO)(3), policy, 5, seed=0, progress=False)
 
 
+@jit
+def act_unknown(observation, action):
+    action[0] = observation.price
+
+
+@compiled
+def test_a_policy_that_cannot_be_compiled_is_named():
+    place = line_of("action[0] = observation.price")
+    expected = rf"^rollout\(policy\): act_unknown: Unknown attribute 'price' of type readonly array.* {place}$"
+    with pytest.raises(TypeError, match=expected):
+        sekai.rollout(market_of()(2), act_unknown, 3)
+
+
 class Fixed(NamedTuple):
     cap: float | None = None
     flag: bool = False
