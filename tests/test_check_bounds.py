@@ -91,6 +91,17 @@ class NextRow(KernelVecEnv):
     observation_space, action_space = Box(-np.inf, np.inf, (), np.float64), Discrete(2)
 
 
+@jit
+def step_sometimes(state, i, action):
+    if action == 1:
+        over = False
+    return state.total[i], over, False  # whatever is there
+
+
+class NoFlag(NextRow):
+    step_row = step_sometimes
+
+
 #: Of each the call, and what is said of the index, the kernel and its line.
 FAULTS = {
     Reads: ("step 6", "index 6 is out of bounds for axis 0 with size 6", price_row, "# read beyond"),
@@ -109,6 +120,13 @@ def test_b7_an_index_beyond_an_array_is_named_with_kernel_and_line(market):
     place = f"in {kernel.__name__}() ({__file__}, line {number}: {source})"
     expected = f"{call}: expected indexes within their arrays, got IndexError: {message}, {place}"
     assert check_vec_env(market, check_bounds=True) == [expected]
+
+
+def test_b5_a_flag_that_is_not_written_is_named():
+    (problem,) = check_vec_env(NoFlag, check_bounds=True)
+    expected = "step 1: expected variables that have a value where they are read, got UnboundLocalError: .*'over'.*"
+    line = r"in step_sometimes\(\) \(.*: return state.total\[i\], over, False  # whatever is there\)"
+    assert re.fullmatch(f"{expected}, {line}", problem)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from sekai.kernels.constants import Constant
 from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel
 from sekai.kernels.reasons import being_compiled, is_of_compiler, name_of_type, reason_of
-from sekai.kernels.returned import flag_of, is_number, reward_of
+from sekai.kernels.returned import flag_of, is_number, reward_of, whole_of
 from sekai.kernels.rolling import act
 from sekai.kernels.rowviews import columns_of, read_only_rows_of, rows_of
 
@@ -260,6 +260,7 @@ class _Writer:
             "_uniform": streams.uniform,
             "_rows": rows_of,
             "_read_only_rows": read_only_rows_of,
+            "_whole": whole_of,
             "_reward": reward_of,
             "_flag": flag_of,
             "_prange": numba.prange,
@@ -397,7 +398,7 @@ class _Writer:
         """Lines that work out what follows from the parameters of row ``at``."""
         if "derive" not in self.market.functions:
             return []
-        lines = [f"follows = {self.call('derive', at)}"]
+        lines = [f"follows = _whole({self.call('derive', at)})"]
         for each, item in self.market.follows:
             lines.append(f"{each.name if each.kind == 'column' else 'slot_' + each.name}[{at}] = follows{item}")
         return lines
@@ -424,7 +425,7 @@ class _Writer:
         market = self.market
         freezes, observes = mode in ("freeze", "go on"), mode != "go on"
         stepped = [
-            f"reward, over, cut = {self.call('step', 'i', 'now - began[i]')}",
+            f"reward, over, cut = _whole({self.call('step', 'i', 'now - began[i]')})",
             "rewards[i], terminated[i], truncated[i] = _reward(reward), _flag(over), _flag(cut)",
         ]
         if freezes:

@@ -46,6 +46,8 @@ def name_of_type(kind: Any) -> str:
     """A Numba type as an author knows it."""
     if isinstance(kind, types.BaseTuple):
         return f"({', '.join(map(name_of_type, kind))}{',' if len(kind) == 1 else ''})"
+    if isinstance(kind, types.Optional):
+        return f"{name_of_type(kind.type)} or None"
     if isinstance(kind, types.Array):
         return f"an array of {kind.dtype}"
     if isinstance(kind, (types.Boolean, types.BooleanLiteral)):

@@ -1,7 +1,8 @@
-"""Indexes beyond the arrays of a kernel: compiled code reads, and writes, whatever memory is there.
+"""Indexes beyond the arrays of a kernel, and variables without a value: compiled code takes whatever memory is there.
 
 A market is run once in a process of its own in which nothing is compiled. There an index goes through NumPy, which
-checks it, and an error has a traceback to the line; and what would have been written elsewhere leaves no trace here.
+checks it, as Python does variables, and an error has a traceback to the line; and what would have been written
+elsewhere leaves no trace here.
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 from sekai.testing.reference import Inputs, VecEnvFactory
 from sekai.testing.snapshots import CallFailed, play
 from sekai.testing.values import name_error
+
+#: What compiled code does not look after, by what Python raises.
+_EXPECTED = {
+    IndexError: "indexes within their arrays",
+    UnboundLocalError: "variables that have a value where they are read",
+}
 
 _COMMAND = "from sekai.testing.bounds import answer; answer()"
 
@@ -72,18 +78,23 @@ def _run(factory: VecEnvFactory, num_envs: int, inputs: Inputs) -> tuple[str, st
             for _ in play(vec, inputs.seeds, inputs.actions):
                 pass
     except CallFailed as failure:
-        beyond = [error for error in _causes(failure) if isinstance(error, IndexError)]
-        if not beyond:
-            return "", str(failure)
         call = str(failure).partition(": ")[0]
-        return f"{call}: expected indexes within their arrays, got {name_error(beyond[-1])}, {_where(beyond[-1])}", ""
+        for error in _causes(failure):
+            for kind, expected in _EXPECTED.items():
+                if isinstance(error, kind):
+                    return f"{call}: expected {expected}, got {name_error(error)}, {_where(error)}", ""
+        return "", str(failure)
     return "", ""
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
+def _causes(error: BaseException) -> list[Exception]:
+    """An exception and those that it was raised from, the first one first."""
+    found = []
+    cause: BaseException | None = error
+    while cause is not None:
+        found.append(cause)
+        cause = cause.__cause__
+    return [each for each in reversed(found) if isinstance(each, Exception)]
 
 
 def _where(error: BaseException) -> str:

@@ -42,10 +42,10 @@ def check_vec_env(
     In the end a native env is given actions just outside of its space, and what its hooks return is held against the
     dtypes that it is cast to, which gives hints.
 
-    Compiled kernels do not check indexes. With ``check_bounds`` a market that has some is first run in a process of its
-    own, uncompiled, where NumPy does; an index beyond an array is reported with the kernel and the line, and then
-    nothing else, since anything may follow from it. That takes a second or two, and the market as many steps in plain
-    Python. ``sekai check`` does so.
+    Compiled kernels check neither indexes nor whether a variable has a value. With ``check_bounds`` a market that has
+    some is first run in a process of its own, uncompiled, where NumPy and Python do; what they find is reported with
+    the kernel and the line, and then nothing else, since anything may follow from it. That takes a second or two, and
+    the market as many steps in plain Python. ``sekai check`` does so.
 
     Where no episode ends within ``n_steps``, the checks are made under a shorter ``max_episode_steps``, if the factory
     takes one. A wrapper that learns from what it sees, such as ``VecNormalizeObservation``, makes rows depend on each
@@ -57,7 +57,7 @@ def check_vec_env(
         num_envs: Sub-envs of the runs that are compared.
         n_steps: Steps of each run.
         seed: What seeds and actions follow from.
-        check_bounds: Whether to look for indexes beyond the arrays of compiled kernels.
+        check_bounds: Whether to look for indexes beyond the arrays of kernels, and for variables without a value.
 
     Returns:
         The problems found, each a sentence that says where, what was expected, what came and in which sub-env; of
