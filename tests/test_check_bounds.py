@@ -111,7 +111,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(
-    "market", [Reads, Writes, pytest.param(NextRow, marks=pytest.mark.slow)], ids=lambda market: market.__name__
+    "market",
+    [pytest.param(Reads, marks=pytest.mark.slow), Writes, pytest.param(NextRow, marks=pytest.mark.slow)],
+    ids=lambda market: market.__name__,
 )
 def test_b7_an_index_beyond_an_array_is_named_with_kernel_and_line(market):
     call, message, kernel, mark = FAULTS[market]
@@ -122,6 +124,7 @@ def test_b7_an_index_beyond_an_array_is_named_with_kernel_and_line(market):
     assert check_vec_env(market, check_bounds=True) == [expected]
 
 
+@pytest.mark.slow
 def test_b5_a_flag_that_is_not_written_is_named():
     (problem,) = check_vec_env(NoFlag, check_bounds=True)
     expected = "step 1: expected variables that have a value where they are read, got UnboundLocalError: .*'over'.*"
