@@ -2,9 +2,9 @@
 
     python notebooks/ppo_torch.py --total-steps 1500000
 
-It needs PyTorch, ``pip install "sekai[torch]"``, and takes half a minute on one core. Proximal policy optimisation is
-that of Schulman et al. (2017), arXiv:1707.06347, with the generalised advantages of Schulman et al. (2016),
-arXiv:1506.02438. Everything is on the page, to be read and changed; the market comes as tensors from
+It needs PyTorch, ``pip install ".[torch]"`` in the clone, and takes half a minute on one core. Proximal policy
+optimisation is that of Schulman et al. (2017), arXiv:1707.06347, with the generalised advantages of Schulman et al.
+(2016), arXiv:1506.02438. Everything is on the page, to be read and changed; the market comes as tensors from
 ``sekai.compat.torch.TorchVecEnv``, whose arrays nobody copies on the way.
 """
 

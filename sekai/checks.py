@@ -111,3 +111,19 @@ def as_numbers(values: ArrayLike, name: str, kinds: str = "iuf") -> NDArray[Any]
     if np.ma.is_masked(values):
         return np.asarray(np.ma.filled(np.ma.asarray(values, np.float64), np.nan))
     return array
+
+
+def as_integers(values: Any) -> NDArray[Any] | None:
+    """Integers in lists as an array of them, where NumPy makes floats; None for anything else.
+
+    NumPy reads integers of which some fit int64 alone and some uint64 alone as float64, which rounds them.
+
+    Args:
+        values: Lists or tuples, nested or not, that NumPy reads as floats.
+    """
+    if isinstance(values, (np.ndarray, np.generic)):
+        return None
+    numbers = np.array(values, dtype=object)
+    each = numbers.ravel().tolist()
+    is_exact = all(isinstance(number, (int, np.integer)) and 0 <= number < 2**64 for number in each)
+    return numbers.astype(np.uint64) if each and is_exact else None

@@ -141,12 +141,18 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
         """
         return getattr(self, name)
 
+    @property
+    def _simulated(self) -> Any:
+        """The object whose state is stepped; two envs of which it is the same are one. An adapter has another."""
+        return self
+
     def set_attr(self, name: str, value: Any) -> None:
         """Change the attribute ``name``.
 
         Raises:
-            AttributeError: There is none: a new attribute would have no effect.
+            AttributeError: There is none: a new attribute would have no effect; or it is a method of every env.
         """
+        _refuse_method(name)
         if not _owns(self, name):
             raise AttributeError(f"set_attr: {self} has no attribute {name!r} to change")
         setattr(self, name, value)
@@ -164,6 +170,11 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__ if self.spec is None else self.spec.id}>"
+
+
+def _refuse_method(name: str) -> None:
+    if callable(getattr(Env, name, None)):
+        raise AttributeError(f"set_attr({name!r}): expected an attribute of the simulation, got a method of every env")
 
 
 def _owns(layer: Env[Any, Any], name: str) -> bool:
@@ -252,8 +263,14 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
         """Change the attribute ``name`` of the outermost layer that has it itself.
 
         Raises:
-            AttributeError: No layer has it: a new attribute would have no effect.
+            AttributeError: No layer has it: a new attribute would have no effect; or it is a method of every env, or
+                ``env``, the env inside.
         """
+        if name == "env":
+            raise AttributeError(
+                "set_attr('env'): expected an attribute of the simulation, got the env inside a wrapper"
+            )
+        _refuse_method(name)
         holder = self._holder(name)
         if isinstance(holder, Wrapper):
             setattr(holder, name, value)

@@ -70,6 +70,25 @@ class ObservationNormalizer:
         """
         _map_leaves(lambda leaf, stats, values: _update(leaf, stats, values, rows), *self._trees(batch))
 
+    def learn_and_normalize(self, batch: Any, buffers: Buffers) -> Any:
+        """``update()`` with all of a batch, and ``normalize()`` it by what is known then, in one pass over it.
+
+        Args:
+            batch: n observations, nested like the space, arrays with a leading axis of n, the same in every call.
+            buffers: Where large arrays for ``Box`` leaves come from.
+        """
+
+        def learn(leaf: Space[Any], stats: ArrayStats | None, values: Any) -> Any:
+            if stats is None or isinstance(leaf, MaskedBox):
+                _update(leaf, stats, values, None)
+                return self._normalize_leaf(leaf, stats, values, buffers)
+            samples = np.asarray(values)
+            out = buffers.take(samples.shape, _float_dtype(leaf.dtype))
+            stats.learn_and_normalize(samples, self.epsilon, self.clip, out)
+            return out
+
+        return _map_leaves(learn, *self._trees(batch))
+
     def normalize(self, batch: Any, buffers: Buffers | None = None) -> Any:
         """A batch of observations, normalised into new arrays by the statistics as they are.
 
@@ -155,21 +174,42 @@ class DiscountedReturn:
         self.return_rms = RunningMeanStd()
         self._buffers = Buffers()
 
-    def update(
-        self, rewards: NDArray[np.float64], live: NDArray[np.bool_] | None = None, *, learn: bool = True
-    ) -> None:
-        """Add one step's rewards to the returns, and the returns to the statistics.
+    def step(
+        self,
+        rewards: NDArray[np.float64],
+        dones: NDArray[np.bool_],
+        live: NDArray[np.bool_] | None = None,
+        *,
+        learn: bool = True,
+    ) -> NDArray[np.float64]:
+        """Take one step's rewards into the returns, and those into the statistics; then scale the rewards.
 
         Args:
             rewards: float64 (n,).
+            dones: bool (n,), the envs whose episode has ended, and whose return starts again.
             live: bool (n,), which envs were stepped; None for all.
             learn: Whether the statistics take the returns in; the returns go on in either case.
+
+        Returns:
+            The rewards, float64 (n,), divided by the standard deviation of the returns.
         """
-        if len(rewards) >= MANY_NUMBERS:  # all of what follows in one pass, for the reason given at that number
-            mean, var, count = moment_kernels().advance_returns(rewards, live, self.gamma, self.returns, LARGEST)
-            if learn and count:
-                self.return_rms.merge(mean, var, count)
-            return
+        out = self._buffers.take(rewards.shape, np.float64)
+        if learn and len(rewards) >= MANY_NUMBERS:  # all in one pass, for the reason given at that number
+            stats = self.return_rms
+            known = float(stats.mean), float(stats.var), stats.count, stats.count != stats.epsilon
+            step_returns = moment_kernels().step_returns
+            mean, var, count = step_returns(
+                rewards, dones, live, self.gamma, self.returns, known, LARGEST, self.epsilon, out
+            )
+            if count:
+                stats.take(np.asarray(mean), np.asarray(var), count)
+            return out
+        self._advance(rewards, live, learn)
+        np.multiply(rewards, 1.0 / np.sqrt(self.return_rms.var + self.epsilon), out=out)
+        self.returns[dones] = 0.0
+        return out
+
+    def _advance(self, rewards: NDArray[np.float64], live: NDArray[np.bool_] | None, learn: bool) -> None:
         finite = np.isfinite(rewards)
         if not finite.all():
             live = finite if live is None else live & finite
@@ -180,16 +220,6 @@ class DiscountedReturn:
             self.returns[live] = self.returns[live] * self.gamma + rewards[live]
         if learn:
             self.return_rms.update(self.returns if live is None else self.returns[live])
-
-    def scale(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The rewards, float64 (n,), divided by the standard deviation of the returns."""
-        out = self._buffers.take(rewards.shape, np.float64)
-        np.multiply(rewards, 1.0 / np.sqrt(self.return_rms.var + self.epsilon), out=out)
-        return out
-
-    def end(self, dones: NDArray[np.bool_]) -> None:
-        """Start the returns of the envs in ``dones``, bool (n,), again: their episode ended."""
-        self.returns[dones] = 0.0
 
     def reset(self) -> None:
         """Start all returns again; the statistics stay."""

@@ -140,6 +140,33 @@ class ArrayStats(ABC):
             out[...] = np.subtract(samples, self.mean, dtype=np.float64) * factor
         return out
 
+    def learn_and_normalize(self, x: ArrayLike, epsilon: float, clip: float | None, out: NDArray[Any]) -> None:
+        """Take in a batch, and normalise it by what is known then: of many samples, in one compiled call.
+
+        Args:
+            x: A batch of samples, (k, *shape).
+            epsilon: Keeps the divisor above zero.
+            clip: Normalised values are clipped to ``[-clip, clip]``; None for no clipping.
+            out: Where to write the result, a C-contiguous array of the shape of ``x``.
+
+        Raises:
+            TypeError: The batch does not hold real numbers.
+            ValueError: The batch has another shape.
+        """
+        samples = as_numbers(x, f"{type(self).__name__}.update", _KINDS)
+        if samples.shape[1:] == self.shape and _are_many(samples, self.mean.size) and out.dtype in _FLOATS:
+            bound = np.inf if clip is None else clip
+            prior, flat = self.prior(len(samples)), _flat(samples)
+            learnt = moment_kernels().learn_and_normalize(flat, prior, LARGEST, epsilon, bound, out.reshape(-1))
+            if learnt is not None:
+                mean, var = learnt
+                self.take(mean.reshape(self.shape), var.reshape(self.shape), len(samples))
+                return
+        self.update(samples)
+        self.normalize(samples, epsilon, out)
+        if clip is not None:
+            np.clip(out, -clip, clip, out=out)
+
     def state_dict(self) -> dict[str, Any]:
         """The statistics as plain data: strings, numbers and lists, which ``json`` can write."""
         return {
@@ -175,26 +202,29 @@ class ArrayStats(ABC):
         for name, value in scalars.items():
             setattr(self, name, value)
 
-    @abstractmethod
     def merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
         """Take in ``count`` samples, at least one, by moments that are known to be in order.
+
+        Chan, Golub and LeVeque (1983), "Algorithms for computing the sample variance", equation 1.5.
 
         Args:
             mean: float64 (*shape).
             var: float64 (*shape), the population variance.
             count: How many samples they are of.
         """
-
-    def _combine(self, mean: NDArray[np.float64], var: NDArray[np.float64], weight: float, other: float) -> None:
-        """Set mean and variance to those of both sets, weighted ``weight`` (what is here) to ``other``.
-
-        Chan, Golub and LeVeque (1983), "Algorithms for computing the sample variance", equation 1.5.
-        """
-        kept, added = weight / (weight + other), other / (weight + other)
-        delta = mean - self.mean
+        before, var_before, kept, added = self.prior(count)
+        before = mean if before is None else before
+        delta = mean - before
         shift = delta * added
-        self.mean = np.asarray(self.mean + shift)
-        self.var = np.asarray((self.var + delta * shift) * kept + var * added)
+        self.take(np.asarray(before + shift), np.asarray((var_before + delta * shift) * kept + var * added), count)
+
+    @abstractmethod
+    def prior(self, count: float) -> tuple[NDArray[np.float64] | None, NDArray[np.float64], float, float]:
+        """What ``count`` more samples are merged with: mean, None for theirs, and variance, with the shares of both."""
+
+    @abstractmethod
+    def take(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
+        """Go on with the mean and the variance, float64 (*shape), that ``count`` more samples have led to."""
 
 
 class RunningMeanStd(ArrayStats):
@@ -222,11 +252,14 @@ class RunningMeanStd(ArrayStats):
         self.epsilon = float(epsilon)
         self.count = self.epsilon
 
-    def merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
-        """Take in ``count`` samples by their moments (see ``ArrayStats.merge``)."""
-        if self.count == self.epsilon:
-            self.mean = mean
-        self._combine(mean, var, self.count, count)
+    def prior(self, count: float) -> tuple[NDArray[np.float64] | None, NDArray[np.float64], float, float]:
+        """See ``ArrayStats.prior``."""
+        mean = None if self.count == self.epsilon else self.mean
+        return mean, self.var, self.count / (self.count + count), count / (self.count + count)
+
+    def take(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
+        """See ``ArrayStats.take``."""
+        self.mean, self.var = mean, var
         self.count += count
 
 
@@ -259,11 +292,15 @@ class ExponentialMovingStats(ArrayStats):
         self.decay = 0.5 ** (1.0 / self.halflife)
         self.weight = 0.0
 
-    def merge(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
-        """Take in ``count`` samples by their moments (see ``ArrayStats.merge``)."""
+    def prior(self, count: float) -> tuple[NDArray[np.float64] | None, NDArray[np.float64], float, float]:
+        """See ``ArrayStats.prior``; however many they are, the samples weigh 1."""
         kept = self.decay * self.weight
-        self._combine(mean, var, kept, 1.0)
-        self.weight = kept + 1.0
+        return self.mean, self.var, kept / (kept + 1.0), 1.0 / (kept + 1.0)
+
+    def take(self, mean: NDArray[np.float64], var: NDArray[np.float64], count: float) -> None:
+        """See ``ArrayStats.take``."""
+        self.mean, self.var = mean, var
+        self.weight = self.decay * self.weight + 1.0
         self.count += count
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sekai import Rollout
 
 
-def make_rollout(rewards, *, ends=(), frozen=None, actions=None, **infos):
+def make_rollout(rewards, *, ends=(), frozen=None, actions=None, history=None, **infos):
     """A rollout with these rewards (T, N); episodes end by truncation at ``ends``, pairs of a step and a sub-env."""
     rewards = np.asarray(rewards, dtype=np.float64)
     no = np.zeros(rewards.shape, dtype=bool)
@@ -28,6 +28,7 @@ def make_rollout(rewards, *, ends=(), frozen=None, actions=None, **infos):
         final_indices=np.argwhere(truncated),
         final_observations=np.zeros((int(truncated.sum()), 1)),
         infos={key: np.asarray(column) for key, column in infos.items()},
+        history=history,
     )
 
 

@@ -701,3 +701,18 @@ def test_a_processor_without_wide_registers_gives_no_hint():
             return "\tfadd\td0, d0, d1\n\tbl\texp\n"
 
     assert vectorisation_hints([Form("advance", Compiled(), (), is_batch=True)]) == []
+
+
+class Deaf(markets.GoodVec):
+    """Takes a time limit and options, and hands neither on."""
+
+    def __init__(self, num_envs, autoreset=True, **kwargs):
+        super().__init__(num_envs, autoreset=autoreset)
+
+
+def test_a7_arguments_that_are_taken_and_lost_are_named():
+    findings = check_vec_env(Deaf, num_envs=2, n_steps=16)
+    assert [each.partition(";")[0] for each in findings] == [
+        "factory: expected Deaf to have max_episode_steps=2, got None",
+        "factory: expected Deaf to have autoreset_options={}, got None",
+    ]

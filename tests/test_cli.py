@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,13 @@ from toy_market import WalkVec
 import sekai
 from sekai.cli import copies, listing, main
 from sekai.cli import run as run_module
+from sekai.cli.common import CommandError
+from sekai.cli.options import parse_settings
 from sekai.cli.rollout import EpisodeLog
+from sekai.estimates import estimate_mean
 from sekai.registry import EnvRegistry
 from sekai.spaces import Box
+from sekai.vector import Randomized
 
 ROOT = Path(__file__).parents[1]
 WALK, WALK_VEC = "toy_market:Walk", "toy_market:WalkVec"
@@ -79,6 +84,7 @@ def test_run_reports_every_episode_that_ended(capsys, mode):
         "return_mean": 6.0,
         "return_sd": 0.0,
         "return_standard_error": 0.0,
+        "return_standard_error_by": "independent episodes",
         "length_mean": 3.0,
         "terminated_share": 1.0,
         "truncated_share": 0.0,
@@ -104,7 +110,7 @@ def test_run_prints_a_table(capsys):
         "num_envs": "4",
         "steps": "10 (40 env-steps)",
         "episodes": "20",
-        "return, mean": "3 (standard error 0)",
+        "return, mean": "3 (standard error 0, of independent episodes)",
         "return, sd": "0",
         "length, mean": "2",
         "terminated": "100.0%",
@@ -163,9 +169,11 @@ def test_episodes_counts_exactly_the_first_that_end(capsys):
 def test_the_log_keeps_the_first_episodes_in_the_order_of_step_and_sub_env():
     log = EpisodeLog(3, limit=3)
     no = np.zeros(3, dtype=bool)
-    assert log.add(np.array([1.0, 10.0, 100.0]), np.array([False, True, False]), no) == 1
-    assert log.add(np.array([2.0, 20.0, 200.0]), np.array([True, False, True]), np.array([True, False, False])) == 2
-    assert log.add(np.array([4.0, 40.0, 400.0]), ~no, no) == 3
+    told = [{}] * 3
+    assert log.add(np.array([1.0, 10.0, 100.0]), np.array([False, True, False]), no, told) == 1
+    ended, cut = np.array([True, False, True]), np.array([True, False, False])
+    assert log.add(np.array([2.0, 20.0, 200.0]), ended, cut, told) == 2
+    assert log.add(np.array([4.0, 40.0, 400.0]), ~no, no, told) == 3
     assert log.count == 6
     summary = log.summary()
     assert summary["episodes"] == 3
@@ -174,14 +182,61 @@ def test_the_log_keeps_the_first_episodes_in_the_order_of_step_and_sub_env():
     assert (summary["terminated_share"], summary["truncated_share"]) == (1.0, pytest.approx(1 / 3))
 
 
-def test_no_episode_is_null_in_json_and_nan_in_the_table(capsys):
+class WindowsVec(sekai.NativeVecEnv):
+    """Episodes are windows of 20 steps of one history of 400 rewards."""
+
+    history_clock = "bar"
+    rewards = np.random.default_rng(5).normal(size=400)
+
+    def __init__(self, num_envs, **kwargs):
+        space = Box(-9, 9, (1,), np.float64)
+        super().__init__(num_envs, space, sekai.Discrete(2), max_episode_steps=20, **kwargs)
+        self.bar = np.zeros(num_envs, np.int64)
+
+    def _reset_envs(self, indices, options):
+        self.bar[indices] = self.rng.integers(0, 380, len(indices))
+
+    def _observe(self):
+        return np.zeros((self.num_envs, 1))
+
+    def _step(self, actions):
+        self.bar += 1
+        no = np.zeros(self.num_envs, bool)
+        return self.rewards[self.bar - 1], no, no.copy(), {"bar": self.bar.copy()}
+
+
+def test_d3_the_error_of_windows_of_one_history_is_by_its_blocks(capsys, registry):
+    registry.register("Windows-v0", vector_entry_point=WindowsVec)
+    argv = ("run", "Windows-v0", "--num-envs", 50, "--steps", 205, "--seed", 4)
+    report = run_json(capsys, *argv)
+    record = sekai.rollout(WindowsVec(50), lambda seen: np.zeros(50, np.int64), 205, seed=4, progress=False)
+    assert record.episode_lengths.tolist() == [20] * 500 and record.infos == {}
+    sums = np.append(0.0, np.cumsum(WindowsVec.rewards))
+    starts = record.episode_starts
+    assert record.episode_returns == pytest.approx(sums[starts + 20] - sums[starts])
+    mean, error = estimate_mean(record.episode_returns, starts, record.episode_lengths)
+    assert (report["return_mean"], report["return_standard_error"]) == pytest.approx((mean, error), rel=1e-12)
+    assert report["return_standard_error_by"] == "blocks of the history"
+    assert error > 3.0 * report["return_sd"] / np.sqrt(500)
+    assert f"(standard error {error:.2g}, by blocks of the history)" in run(capsys, *argv)[1]
+
+
+def test_d7_without_an_episode_there_are_dashes_and_a_word(capsys):
+    out = run(capsys, "run", "Walk-v0", "--num-envs", 2, "--steps", 1, "--policy", "up")[1]
+    assert "nan" not in out
+    rows = {line[:12].strip(): line[12:].strip() for line in out.splitlines()}
+    assert rows["episodes"] == "none has ended; give more --steps"
+    assert [rows[name] for name in ("return, mean", "return, sd", "length, mean", "terminated")] == ["-"] * 4
+    assert rows["env-steps/s"].startswith("- (first step")
+
+
+def test_no_episode_is_null_in_json(capsys):
     argv = ("run", "Walk-v0", "--num-envs", 2, "--steps", 1, "--policy", "up")
     report = run_json(capsys, *argv)
     assert report["episodes"] == 0
     for key in ("return_mean", "return_sd", "return_standard_error", "length_mean", "terminated_share"):
         assert report[key] is None
     assert report["env_steps_per_second"] is None  # the only step is the one left out
-    assert "return, mean  nan" in run(capsys, *argv)[1]
 
 
 def test_one_episode_has_a_mean_but_no_spread(capsys):
@@ -206,6 +261,18 @@ def test_set_takes_python_literals_and_else_text(capsys):
     for text in ("data/a=b.csv", "plain", "1 +", ""):
         report = run_json(capsys, "run", "Walk-v0", "--num-envs", 1, "--steps", 1, "--set", f"shift={text}")
         assert report["settings"] == {"shift": text}
+
+
+def test_d6_two_numbers_are_a_range_to_draw_from():
+    given = ["a=1:3", "b=-0.5:1e-3", "c='1:3'", "d=09:30", "e=data:x.csv", "f=a:1", "g=:3", "h={1: 3}", "i=1:2:3"]
+    assert parse_settings(given) == {
+        **{"a": Randomized(1.0, 3.0), "b": Randomized(-0.5, 0.001), "c": "1:3", "d": "09:30", "e": "data:x.csv"},
+        **{"f": "a:1", "g": ":3", "h": {1: 3}, "i": "1:2:3"},
+    }
+    with pytest.raises(
+        CommandError, match=r"--set: a=3:1: Randomized\(low, high\): expected finite low <= high, got 3"
+    ):
+        parse_settings(["a=3:1"])
 
 
 def test_a_setting_that_json_lacks_is_written_as_text(capsys):
@@ -257,6 +324,31 @@ def test_a_progress_bar_is_drawn_on_a_terminal(capsys, monkeypatch):
     assert "/9" not in out
     _, _, err = run(capsys, "run", "Walk-v0", "--num-envs", 2, "--episodes", 8, "--policy", "up")
     assert "/8" in err and "episode" in err
+
+
+def test_d7_a_check_shows_its_runs_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    status, out, err = run(capsys, "check", "Walk-v0", "--steps", 5)
+    assert status == 0 and "no problems found" in out
+    assert "run" in err and "run" not in out
+
+
+def test_d7_info_shows_every_part_of_a_dict_space(capsys, registry):
+    wide = Box(-np.arange(60.0), np.arange(60.0), dtype=np.float64)
+    parts = {f"part_{k}": wide if k == 3 else Box(-1.0, 1.0, (k,), np.float64) for k in range(1, 9)}
+    space = sekai.Dict({**parts, "inner": sekai.Tuple([sekai.Discrete(7), sekai.Dict({"deep": sekai.Discrete(9)})])})
+
+    class Wide(WindowsVec):
+        def __init__(self, num_envs):
+            sekai.NativeVecEnv.__init__(self, num_envs, space, sekai.Discrete(2))
+
+    registry.register("Wide-v0", vector_entry_point=Wide)
+    out = " ".join(run(capsys, "info", "Wide-v0")[1].split())
+    for name, part in parts.items():
+        if name != "part_3":
+            assert f"{name!r}: {part!r}" in out
+    assert "'part_3': Box(" in out and "'inner': Tuple(Discrete(7), Dict({'deep': Discrete(9)}))" in out
+    assert run_json(capsys, "info", "Wide-v0")["observation_space"] == repr(space)
 
 
 def test_without_tqdm_a_terminal_shows_no_bar(capsys, monkeypatch):
@@ -546,9 +638,12 @@ def test_check_looks_at_copies_of_a_single_env(capsys, registry):
 
 def test_b7_check_looks_for_indexes_beyond_arrays(capsys, monkeypatch):
     asked = []
-    monkeypatch.setattr("sekai.cli.check.check_vec_env", lambda factory, **given: asked.append(given) or [])
+    monkeypatch.setattr("sekai.cli.check.check_vec_env", lambda factory, **given: asked.append((factory, given)) or [])
     assert run(capsys, "check", "Walk-v0", *QUICK)[0] == 0
-    assert [given["check_bounds"] for given in asked] == [True]
+    [(factory, given)] = asked
+    assert given["check_bounds"]
+    sent = pickle.loads(pickle.dumps(factory))  # whatever shows how far it is, to the process that checks
+    assert sent(2, autoreset=False).num_envs == 2
 
 
 def test_check_ends_episodes_that_would_not_end(capsys):

@@ -214,7 +214,7 @@ def test_a_folder_that_is_not_there_is_refused_at_once(capsys, tmp_path, no_run)
 
 def test_without_matplotlib_the_extra_is_named_at_once(capsys, tmp_path, monkeypatch, no_run):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "pip install 'sekai[plot]'" in refuse(capsys, "Walk-v0", "--plot", tmp_path / "out.png")
+    assert 'pip install ".[plot]" in the clone' in refuse(capsys, "Walk-v0", "--plot", tmp_path / "out.png")
 
 
 def test_a_file_that_cannot_be_written_is_told_after_the_statistics(capsys, tmp_path):
@@ -250,4 +250,4 @@ def test_what_is_drawn_from_is_closed(capsys, tmp_path, drawn, monkeypatch):
 
 def test_the_manual_explains_it(capsys):
     with_help = run(capsys, "--help")[1]
-    assert "--plot FILE" in with_help and "sekai[plot]" in with_help
+    assert "--plot FILE" in with_help and ".[plot]" in with_help

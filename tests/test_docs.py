@@ -58,7 +58,7 @@ def run_page(folder, name, text):
         [sys.executable, "-W", "error", str(script)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert run.returncode == 0, run.stderr
@@ -95,7 +95,7 @@ def test_the_readme_s_blocks_for_other_libraries_run(needs):
         for long, short in (("1_200_000", "51_200"), ("10_000", "100")):
             assert code.count(long) == 1
             code = code.replace(long, short)
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, cwd=ROOT)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, cwd=ROOT)
     assert run.returncode == 0, run.stderr
     if needs == "stable_baselines3":
         assert 30.0 < float(run.stdout.splitlines()[-1]) < 70.0

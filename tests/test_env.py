@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
+import io
 import pickle
 from types import SimpleNamespace
 
@@ -288,6 +290,148 @@ def test_the_rule_holds_for_any_class_that_inherits_it():
 
     assert [asyncio.run(cls().async_step()) for cls in (Base, Faster, Changed)] == [1, 10, 3]
     assert asyncio.run(Changed().async_reset()) == 2
+
+
+def both_ways(way, run):
+    """What the classes of a step or a reset each add to a list, innermost first, by the async way and the sync one."""
+    return asyncio.run(getattr(run, f"async_{way}")()), getattr(run, way)()
+
+
+def alone():
+    """A layer that overrides the sync methods alone."""
+
+    class Alone:
+        def step(self):
+            return [*super().step(), "alone"]
+
+        def reset(self):
+            return [*super().reset(), "alone"]
+
+    return Alone
+
+
+def pair():
+    """A layer that overrides both, each through its super()."""
+
+    class Pair:
+        def step(self):
+            return [*super().step(), "pair"]
+
+        def reset(self):
+            return [*super().reset(), "pair"]
+
+        async def async_step(self):
+            return [*await super().async_step(), "pair"]
+
+        async def async_reset(self):
+            return [*await super().async_reset(), "pair"]
+
+    return Pair
+
+
+class Ground(AsyncMirror):
+    def step(self):
+        return ["ground"]
+
+    def reset(self):
+        return ["ground"]
+
+
+class Waits(AsyncMirror):
+    """Overrides both; the async ones end in the default."""
+
+    def step(self):
+        return ["waits"]
+
+    def reset(self):
+        return ["waits"]
+
+    async def async_step(self):
+        return await super().async_step()
+
+    async def async_reset(self):
+        return await super().async_reset()
+
+
+def layered(*layers):
+    """An object whose class is made layer by layer."""
+    cls, *others = reversed(layers)
+    for layer in others:
+        cls = type(layer.__name__, (layer, cls), {})
+    return cls()
+
+
+def mixed(*layers):
+    """An object whose class is made of all layers at once."""
+    return type("Mixed", layers, {})()
+
+
+@pytest.mark.parametrize("way", ["step", "reset"])
+@pytest.mark.parametrize("ground", [Ground, Waits])
+@pytest.mark.parametrize("make", [layered, mixed])
+@pytest.mark.parametrize(
+    "layers", [(pair, alone), (alone, pair), (pair, alone, pair), (alone, pair, alone), (pair, alone, alone, pair)]
+)
+def test_a1_every_class_changes_a_result_once(layers, make, ground, way):
+    run = make(*[layer() for layer in layers], ground)
+    expected = [ground.__name__.lower(), *[layer.__name__ for layer in reversed(layers)]]
+    assert both_ways(way, run) == (expected, expected)
+
+
+def test_a1_a_class_that_is_copied_or_patched_still_runs_its_own_step():
+    @dataclasses.dataclass(slots=True)
+    class Copied(Ground):
+        price: float = 1.0
+
+        def step(self):
+            return [*Ground.step(self), "copied"]
+
+    assert both_ways("step", Copied()) == (["ground", "copied"],) * 2
+    assert both_ways("step", layered(pair(), Copied)) == (["ground", "copied", "pair"],) * 2
+    patched = Ground()
+    patched.step = lambda: ["patched"]
+    assert both_ways("step", patched) == (["patched"],) * 2
+
+
+def test_a1_a_class_survives_the_way_by_value():
+    import cloudpickle
+
+    top = layered(pair(), alone(), Ground)
+    again = cloudpickle.loads(cloudpickle.dumps(type(top)))()
+    assert both_ways("step", again) == (["ground", "alone", "pair"],) * 2
+
+
+def test_a1_a_base_written_in_c_counts_too():
+    class Decoder(io.IncrementalNewlineDecoder, Waits):  # whose reset() comes first, and takes no other beside it
+        pass
+
+    class Later(Decoder):
+        pass
+
+    for cls in (Decoder, Later):
+        assert both_ways("reset", cls(None, True)) == (None, None)
+
+
+@pytest.mark.parametrize("kind", ["wrapper", "env"])
+def test_a1_an_env_and_a_wrapper_change_a_reward_once(kind):
+    class Fee(Wrapper if kind == "wrapper" else Counter):
+        def step(self, action):
+            return self.less(super().step(action), 1.0)
+
+        def less(self, result, by):
+            return StepResult(result.observation, result.reward - by, False, False, {})
+
+    class Tax(Fee):
+        def step(self, action):
+            return self.less(super().step(action), 10.0)
+
+        async def async_step(self, action):
+            return self.less(await super().async_step(action), 10.0)
+
+    def build():
+        return Tax(Counter()) if kind == "wrapper" else Tax()
+
+    assert build().step(0).reward == step(build()).reward == -10.0
 
 
 # -- Wrapper -----------------------------------------------------------------------------------------------

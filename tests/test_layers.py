@@ -39,9 +39,10 @@ ONLY = {
     ),
     "sekai.stats": ("sekai.kernels", "sekai.checks"),
     "sekai.normalization": ("sekai.stats", "sekai.batching", "sekai.spaces", "sekai.checks"),
+    "sekai.estimates": ("sekai.checks",),
     "sekai.tracking": ("sekai.checks", "sekai.types"),
-    "sekai.plots": ("sekai.plots", "sekai.rollouts", "sekai.checks"),
-    "sims.metrics": ("sims.metrics", "sims.checks", "sekai.checks"),
+    "sekai.plots": ("sekai.plots", "sekai.rollouts", "sekai.estimates", "sekai.checks"),
+    "sims.metrics": ("sims.metrics", "sims.checks", "sekai.rollouts", "sekai.estimates", "sekai.checks"),
     "sims.plots": ("sims.plots", "sims.metrics", "sekai.plots", "sekai.rollouts", "sekai.checks"),
 }
 #: These may import anything but what is listed.

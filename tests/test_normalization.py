@@ -268,13 +268,18 @@ def test_states_that_do_not_fit_are_refused_and_change_nothing():
 # -- discounted returns ------------------------------------------------------------------------------------
 
 
+def step(discounted, rewards, *, dones=None, live=None, learn=True):
+    n = len(rewards)
+    dones = np.zeros(n, np.bool_) if dones is None else np.array(dones)
+    return discounted.step(np.array(rewards), dones, live if live is None else np.array(live, np.bool_), learn=learn)
+
+
 def test_returns_are_discounted_and_start_again_where_an_episode_ends():
     discounted = DiscountedReturn(2, gamma=0.5)
-    discounted.update(np.array([1.0, 2.0]))
-    discounted.update(np.array([1.0, 2.0]))
-    np.testing.assert_array_equal(discounted.returns, [1.5, 3.0])
-    discounted.end(np.array([False, True]))
-    discounted.update(np.array([1.0, 2.0]))
+    step(discounted, [1.0, 2.0])
+    step(discounted, [1.0, 2.0], dones=[False, True])
+    np.testing.assert_array_equal(discounted.returns, [1.5, 0.0])
+    step(discounted, [1.0, 2.0])
     np.testing.assert_array_equal(discounted.returns, [1.75, 2.0])
     discounted.reset()
     np.testing.assert_array_equal(discounted.returns, [0.0, 0.0])
@@ -284,8 +289,8 @@ def test_returns_are_discounted_and_start_again_where_an_episode_ends():
 
 def test_envs_that_were_not_stepped_do_not_count():
     discounted = DiscountedReturn(3, gamma=1.0)
-    discounted.update(np.array([1.0, 2.0, 4.0]))
-    discounted.update(np.array([1.0, 100.0, 4.0]), np.array([True, False, True]))
+    step(discounted, [1.0, 2.0, 4.0])
+    step(discounted, [1.0, 100.0, 4.0], live=[True, False, True])
     np.testing.assert_array_equal(discounted.returns, [2.0, 2.0, 8.0])
     assert discounted.return_rms.count == pytest.approx(5.0, abs=1e-3)
     assert discounted.return_rms.mean == pytest.approx(np.mean([1, 2, 4, 2, 8]), rel=1e-4)
@@ -295,15 +300,16 @@ def test_envs_that_were_not_stepped_do_not_count():
 @pytest.mark.parametrize("learn", [True, False])
 def test_a_reward_that_is_not_finite_is_shown_but_not_learnt_from(value, learn):
     discounted = DiscountedReturn(3, gamma=0.5)
-    discounted.update(np.array([1.0, 2.0, 4.0]), learn=learn)
-    discounted.update(np.array([1.0, value, 4.0]), learn=learn)
+    step(discounted, [1.0, 2.0, 4.0], learn=learn)
+    step(discounted, [1.0, value, 4.0], learn=learn)
     np.testing.assert_array_equal(discounted.returns, [1.5, 2.0, 6.0])
-    discounted.update(np.array([value, 2.0, 4.0]), np.array([True, True, False]), learn=learn)
+    step(discounted, [value, 2.0, 4.0], live=[True, True, False], learn=learn)
     np.testing.assert_array_equal(discounted.returns, [1.5, 3.0, 6.0])
     assert discounted.return_rms.count == pytest.approx(6.0 if learn else 0.0, abs=1e-3)
     if learn:
         assert discounted.return_rms.mean == pytest.approx(np.mean([1, 2, 4, 1.5, 6, 3]), rel=1e-4)
-    np.testing.assert_array_equal(np.isfinite(discounted.scale(np.array([1.0, value, 2.0]))), [True, False, True])
+    scaled = step(discounted, [1.0, value, 2.0], learn=False)
+    np.testing.assert_array_equal(np.isfinite(scaled), [True, False, True])
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -316,11 +322,9 @@ def test_the_returns_of_many_envs_are_those_of_each(frozen, value):
         rewards, dones = rng.normal(size=n), rng.random(n) < 0.1
         rewards[[3, 4999]] = value
         live = rng.random(n) < 0.7 if frozen else None
-        many.update(rewards, live)
-        many.end(dones)
+        many.step(rewards, dones, live)
         for part, rows in zip(few, np.split(np.arange(n), 10), strict=True):
-            part.update(rewards[rows], None if live is None else live[rows])
-            part.end(dones[rows])
+            part.step(rewards[rows], dones[rows], None if live is None else live[rows])
         np.testing.assert_array_equal(many.returns, np.concatenate([part.returns for part in few]))
     counts = [part.return_rms.count - part.return_rms.epsilon for part in few]
     assert many.return_rms.count == pytest.approx(sum(counts), abs=1e-3)
@@ -335,7 +339,7 @@ def test_returns_too_large_to_square_do_not_count(n):
     rewards = np.ones(n)
     rewards[0] = 1e200
     for _ in range(3):
-        discounted.update(rewards)
+        step(discounted, rewards)
     assert discounted.returns[:2].tolist() == [3e200, 3.0]
     assert discounted.return_rms.mean == pytest.approx(2.0, rel=1e-4)
     assert discounted.return_rms.count == pytest.approx(3 * (n - 1), abs=1e-3)
@@ -345,9 +349,9 @@ def test_returns_too_large_to_square_do_not_count(n):
 def test_where_nothing_counts_nothing_is_learnt(n):
     discounted = DiscountedReturn(n)
     before = discounted.state_dict()
-    discounted.update(np.full(n, np.nan))
-    discounted.update(np.ones(n), np.zeros(n, np.bool_))
-    discounted.update(np.ones(n), learn=False)
+    step(discounted, np.full(n, np.nan))
+    step(discounted, np.ones(n), live=np.zeros(n))
+    step(discounted, np.ones(n), learn=False)
     assert discounted.state_dict() == before
     np.testing.assert_array_equal(discounted.returns, np.ones(n))
 
@@ -355,7 +359,7 @@ def test_where_nothing_counts_nothing_is_learnt(n):
 def test_large_scaled_rewards_are_not_written_to_again():
     discounted = DiscountedReturn(5000, epsilon=0.0)
     discounted.return_rms.var = np.array(4.0)
-    results = [discounted.scale(np.full(5000, float(k))) for k in range(5)]
+    results = [step(discounted, np.full(5000, float(k)), learn=False) for k in range(5)]
     assert [np.unique(result).tolist() for result in results] == [[0.0], [0.5], [1.0], [1.5], [2.0]]
 
 
@@ -363,13 +367,13 @@ def test_rewards_are_divided_by_the_standard_deviation():
     discounted = DiscountedReturn(2, epsilon=0.0)
     discounted.return_rms.mean, discounted.return_rms.var = np.array(50.0), np.array(4.0)
     rewards = np.array([3.0, -1.0])
-    np.testing.assert_array_equal(discounted.scale(rewards), [1.5, -0.5])
+    np.testing.assert_array_equal(step(discounted, rewards, learn=False), [1.5, -0.5])
     assert rewards.tolist() == [3.0, -1.0]
 
 
 def test_the_state_holds_the_statistics_of_any_number_of_envs():
     discounted, restored = DiscountedReturn(2), DiscountedReturn(5)
-    discounted.update(np.array([1.0, 2.0]))
+    step(discounted, [1.0, 2.0])
     restored.load_state_dict(json.loads(json.dumps(discounted.state_dict())))
     assert restored.state_dict() == discounted.state_dict()
     np.testing.assert_array_equal(restored.returns, np.zeros(5))

@@ -23,9 +23,38 @@ def market_block():
 
 
 def run(code):
-    script = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
+    script = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=600)
     assert script.returncode == 0, script.stderr
     return script.stdout.splitlines()
+
+
+def texts():
+    """Every file that a user reads, code and its messages included."""
+    kinds = ("*.md", "*.py", "*.ipynb", "*.yml")
+    folders = (ROOT / name for name in (".docs", "notebooks", "sekai", "sims"))
+    return [ROOT / "README.md", *(path for folder in folders for kind in kinds for path in sorted(folder.rglob(kind)))]
+
+
+def test_e5_only_the_clone_is_installed_from():
+    """On the public index the name is another project's."""
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    table = re.search(r"^\[project\.optional-dependencies\]\n(.*?)^\[", pyproject, re.MULTILINE | re.DOTALL)
+    known = set(re.findall(r"^([\w-]+) = ", table[1], re.MULTILINE))
+    seen = set()
+    for path in texts():
+        text = path.read_text(encoding="utf-8").replace('\\"', '"')
+        where = path.relative_to(ROOT)
+        assert not re.search(r"\bsekai\[[a-z]", text), f"{where}: expected '.[...]' for an extra, got 'sekai[...]'"
+        commands = re.findall(r"(?:pip|uv add|uv pip|pipx) install ([^`\n]*)", text)
+        for command in commands:
+            names = [word.strip("'\"") for word in command.split()]
+            assert "sekai" not in names, f"{where}: expected '.' for this project, got {command!r}"
+            for extras in re.findall(r"\.\[([^\]]+)\]", command):
+                seen.update(extras.split(","))
+                assert {*extras.split(",")} <= {*known, "..."}, (
+                    f"{where}: expected extras of pyproject.toml, got {extras}"
+                )
+    assert {"plot", "sb3", "torch", "torchrl", "gymnasium", "cli", "docs"} <= seen
 
 
 def others():

@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -34,7 +35,7 @@ from sekai.registry import (
     spec,
 )
 from sekai.registry.build import ENV_FN_MODES, entry_point_of
-from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
+from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv, VecRecordEpisodeStatistics
 from sekai.vector.native.single import SingleEnv
 from sekai.wrappers import OrderEnforcing, TimeLimit, TransformReward
 
@@ -1214,6 +1215,61 @@ def test_a_native_env_without_limit_need_not_know_of_one(registry):
     assert registry.make_vec("Plain-v0", 3).num_envs == 3
 
 
+class Deaf(WalkVec):
+    """Takes whatever it is given, and does nothing with it."""
+
+    def __init__(self, num_envs, **kwargs):
+        super().__init__(num_envs)
+
+
+class Forgets(WalkVec):
+    """The same, but with a time limit of its own and options made from those given."""
+
+    def __init__(self, num_envs, *, autoreset_options=None, **kwargs):
+        super().__init__(num_envs, max_episode_steps=7, autoreset_options=autoreset_options and {"start": 0.5})
+
+
+def test_a7_an_argument_that_does_not_reach_the_native_env_is_named(registry):
+    built = []
+
+    def deaf(num_envs, **kwargs):
+        built.append(Deaf(num_envs, **kwargs))
+        return VecRecordEpisodeStatistics(built[-1])
+
+    registry.register("Deaf-v0", vector_entry_point=Deaf, max_episode_steps=10)
+    registry.register("Deaf-v1", vector_entry_point=deaf)
+    registry.register("Deaf-v2", vector_entry_point=Deaf, kwargs={"autoreset": False})
+    text = "expected Deaf to have {}, got {}; its __init__ has to hand .* on"
+    with pytest.raises(ValueError, match="'Deaf-v0'.*" + text.format("max_episode_steps=10", "None")):
+        registry.make_vec("Deaf-v0", 2)
+    for vector_kwargs, lost, got in (
+        ({"autoreset": False}, "autoreset=False", "True"),
+        ({"autoreset_options": {"start": 1}}, "autoreset_options={'start': 1}", "None"),
+    ):
+        with pytest.raises(ValueError, match=text.format(re.escape(lost), got)):
+            registry.make_vec("Deaf-v1", 2, vector_kwargs=vector_kwargs)
+        assert built[-1].closed
+    with pytest.raises(ValueError, match=text.format("autoreset=False", "True")):
+        registry.make_vec("Deaf-v2", 2)
+    asked = {"autoreset": True, "autoreset_options": None}
+    assert registry.make_vec("Deaf-v0", 2, max_episode_steps=-1, vector_kwargs=asked).num_envs == 2
+
+
+def test_a7_an_argument_that_the_native_env_has_otherwise_is_named_too(registry):
+    registry.register("Forgets-v0", vector_entry_point=Forgets, max_episode_steps=7)
+    with pytest.raises(ValueError, match="expected Forgets to have max_episode_steps=8, got 7"):
+        registry.make_vec("Forgets-v0", 2, max_episode_steps=8)
+    registry.make_vec("Forgets-v0", 2, vector_kwargs={"autoreset_options": {"start": 1}})
+
+
+def test_a7_a_single_env_has_its_limit_from_a_wrapper(registry):
+    registry.register("Deaf-v0", vector_entry_point=Deaf, max_episode_steps=3)
+    for mode in ("sync", "async"):
+        vec = registry.make_vec("Deaf-v0", 2, vectorization_mode=mode)
+        vec.reset()
+        assert [vec.step([0, 0]).truncated.all() for _ in range(4)] == [False, False, True, False]
+
+
 def test_vector_kwargs_go_to_the_vec_env(registry):
     for mode in ("native", "sync", "async", "proc"):
         with registry.make_vec("Walk-v2", 2, vectorization_mode=mode, vector_kwargs={"autoreset": False}) as vec:
@@ -1256,6 +1312,58 @@ def test_a_vector_entry_point_that_gives_something_else_is_refused(registry):
     with pytest.raises(ValueError, match="'More-v0': expected 2 sub-envs .num_envs. from vector_entry_point .*, got 3"):
         registry.make_vec("More-v0", 2)
     assert built[0].closed
+
+
+def keyword_alone(*, num_envs, **kwargs):
+    return WalkVec(num_envs, **kwargs)
+
+
+def keywords_alone(**kwargs):
+    return WalkVec(**kwargs)
+
+
+def not_the_first(goal=3, num_envs=1, **kwargs):
+    return WalkVec(num_envs, goal=goal, **kwargs)
+
+
+def by_another_name(n, /, **kwargs):
+    return WalkVec(n, **kwargs)
+
+
+def any_way(*args, **kwargs):
+    return WalkVec(*args, **kwargs)
+
+
+class Inherits(WalkVec):
+    pass
+
+
+class Callable:
+    def __call__(self, *, num_envs, **kwargs):
+        return WalkVec(num_envs, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "entry_point",
+    [
+        keyword_alone,
+        keywords_alone,
+        not_the_first,
+        by_another_name,
+        any_way,
+        Inherits,
+        Callable(),
+        partial(keyword_alone, start=0.5),
+        partial(WalkVec, start=0.5),
+    ],
+)
+def test_e6_num_envs_is_given_as_the_signature_takes_it(registry, entry_point):
+    registry.register("Many-v0", vector_entry_point=entry_point, kwargs={"goal": 2})
+    assert registry.make_vec("Many-v0", 3).num_envs == 3
+    assert registry.make_vec("Many-v0", 2, vectorization_mode="sync", noise=0.5).get_attr("noise") == [0.5, 0.5]
+    assert registry.make("Many-v0").unwrapped.goal == 2
+    with pytest.raises(TypeError, match="'Many-v0'.* 'gaol'|unexpected keyword argument 'gaol'"):
+        registry.make_vec("Many-v0", 3, gaol=2)
 
 
 @pytest.mark.parametrize(

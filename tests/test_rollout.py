@@ -849,3 +849,54 @@ def test_no_progress_bar(monkeypatch, stderr, progress, tqdm):
     monkeypatch.setattr(sys, "stderr", stderr)
     rollout(NCount([2]), parity, 9, progress=progress)
     assert stderr is None or stderr.getvalue() == ""
+
+
+# -- one history that all share ----------------------------------------------------------------------------
+
+
+class Along(sekai.Env):
+    """A bar of a history, from a start drawn at random, for 3 or 4 steps."""
+
+    observation_space = sekai.Box(-np.inf, np.inf, (1,))
+    action_space = sekai.Discrete(2)
+    history_clock = "bar"
+
+    def reset(self, *, seed=None, options=None):
+        self._set_rng(seed)
+        self.bar = int(self.rng.integers(100))
+        self.end = self.bar + int(self.rng.integers(3, 5))
+        return sekai.ResetResult(np.zeros(1, np.float32), {"bar": self.bar})
+
+    def step(self, action):
+        self.bar += 1
+        info = {"bar": self.bar, "start": self.end}
+        return sekai.StepResult(np.zeros(1, np.float32), 1.0, self.bar == self.end, False, info)
+
+
+@pytest.mark.parametrize("autoreset", [True, False])
+@pytest.mark.parametrize("make", [sekai.SyncVecEnv, sekai.AsyncVecEnv])
+def test_d3_where_episodes_lie_on_one_history_is_kept(make, autoreset):
+    with make([Along] * 3, autoreset=autoreset) as vec:
+        policy = lambda seen: np.zeros(3, np.int64)  # noqa: E731
+        bare = sekai.rollout(vec, policy, 9, seed=1, progress=False)
+        record = sekai.rollout(vec, policy, 9, seed=1, infos=("bar", "start"), out=bare, progress=False)
+    assert bare.infos == {} and list(record.infos) == ["bar", "start"]
+    np.testing.assert_array_equal(record.history, record.infos["bar"])
+    ends = tuple(record.episode_ends.T)
+    assert record.episode_starts.dtype == np.int64 and len(ends[0]) >= 3
+    assert (record.episode_starts + record.episode_lengths).tolist() == record.infos["start"][ends].tolist()
+    assert "history" in record.to_dict()
+
+
+def test_without_a_history_there_is_none():
+    class Nowhere(Along):
+        history_clock = None
+
+    class Forgets(sekai.VecWrapper):
+        def get_attr(self, name):
+            raise sekai.SekaiError("a worker has no such attribute")
+
+    for vec in (sekai.SyncVecEnv([Nowhere] * 2), Forgets(sekai.SyncVecEnv([Along] * 2))):
+        record = sekai.rollout(vec, lambda seen: np.zeros(2, np.int64), 3, seed=0, progress=False)
+        assert record.history is None and record.episode_starts is None
+        assert not any(name.startswith("history") for name in record.to_dict())

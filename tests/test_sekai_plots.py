@@ -11,6 +11,7 @@ from pictures import check_layout, is_png, labels, line, make_rollout
 from toy_market import WalkVec, always_up
 
 import sekai
+from sekai.estimates import estimate_mean
 from sekai.plots import canvas, plot_learning_curve, plot_returns, plot_rollout
 from sekai.plots.rewards import draw_rewards
 
@@ -44,7 +45,9 @@ def test_the_mean_is_drawn_and_told_with_its_error():
     (mean,) = axes.lines
     assert mean.get_xdata() == pytest.approx([returns.mean()] * 2)
     error = returns.std(ddof=1) / np.sqrt(1000)
-    assert labels(axes) == [f"mean {returns.mean():.2f} ± {error:.2f}, sd {returns.std(ddof=1):.3g}, 1,000 episodes"]
+    assert labels(axes) == [
+        f"mean {returns.mean():.2f} ± {error:.2f}, sd {returns.std(ddof=1):.3g}, 1,000 independent episodes"
+    ]
 
 
 def test_policies_share_their_bins_and_can_be_told_apart():
@@ -65,7 +68,7 @@ def test_a_rollout_shows_its_finished_episodes():
     with WalkVec(4) as vec:
         record = sekai.rollout(vec, always_up(vec), 10, progress=False)
     axes = plot_returns({"up": record}).axes[0]
-    assert labels(axes) == ["up: mean 6 ± 0, sd 0, 12 episodes"]
+    assert labels(axes) == ["up: mean 6 ± 0, sd 0, 12 independent episodes"]
     assert axes.lines[0].get_xdata() == pytest.approx([6.0, 6.0])
 
 
@@ -73,17 +76,17 @@ def test_a_rollout_shows_its_finished_episodes():
     ("returns", "label"),
     [
         ([3.0], "return 3, 1 episode"),
-        ([3.0, 3.0], "mean 3 ± 0, sd 0, 2 episodes"),
-        ([1e20, 1e20], "mean 1e+20 ± 0, sd 0, 2 episodes"),
-        ([0.0, 0.0, 0.0], "mean 0 ± 0, sd 0, 3 episodes"),
-        ([1.0, 2.0, np.nan, np.inf], "mean 1.50 ± 0.50, sd 0.707, 2 episodes, 2 not finite, left out"),
+        ([3.0, 3.0], "mean 3 ± 0, sd 0, 2 independent episodes"),
+        ([1e20, 1e20], "mean 1e+20 ± 0, sd 0, 2 independent episodes"),
+        ([0.0, 0.0, 0.0], "mean 0 ± 0, sd 0, 3 independent episodes"),
+        ([1.0, 2.0, np.nan, np.inf], "mean 1.50 ± 0.50, sd 0.707, 2 independent episodes, 2 not finite, left out"),
         (
             np.ma.array([1.0, 2.0, 9.0], mask=[False, False, True]),
-            "mean 1.50 ± 0.50, sd 0.707, 2 episodes, 1 not finite, left out",
+            "mean 1.50 ± 0.50, sd 0.707, 2 independent episodes, 1 not finite, left out",
         ),
-        ([-1e-7, 1e-7], "mean 0.00000000 ± 0.00000010, sd 1.41e-07, 2 episodes"),
-        ([0.0, 1e9], "mean 500,000,000 ± 500,000,000, sd 7.07e+08, 2 episodes"),
-        (np.arange(3), "mean 1.00 ± 0.58, sd 1, 3 episodes"),
+        ([-1e-7, 1e-7], "mean 0.00000000 ± 0.00000010, sd 1.41e-07, 2 independent episodes"),
+        ([0.0, 1e9], "mean 500,000,000 ± 500,000,000, sd 7.07e+08, 2 independent episodes"),
+        (np.arange(3), "mean 1.00 ± 0.58, sd 1, 3 independent episodes"),
     ],
 )
 def test_few_and_odd_returns(returns, label):
@@ -113,7 +116,7 @@ def test_one_of_some_policies_may_have_no_episodes():
     assert labels(axes) == [
         "PPO: no episode has ended",
         "A2C: 1 not finite, left out",
-        "fixed: mean 1.50 ± 0.50, sd 0.707, 2 episodes",
+        "fixed: mean 1.50 ± 0.50, sd 0.707, 2 independent episodes",
     ]
 
 
@@ -329,7 +332,9 @@ def test_axes_keep_their_size_however_many_lines_there_are(count):
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"plots need matplotlib, pip install 'sekai\[plot\]': .*matplotlib"):
+    with pytest.raises(
+        ImportError, match=r'plots need matplotlib, pip install "\.\[plot\]" in the clone: .*matplotlib'
+    ):
         plot_returns([1.0])
 
 
@@ -342,3 +347,19 @@ def test_figures_leave_no_global_state_behind():
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_d3_returns_on_one_history_have_the_error_of_its_blocks():
+    rewards = np.random.default_rng(0).normal(size=(100, 1)) * np.ones(200)
+    ends = [(step, env) for step in (19, 39, 59, 79, 99) for env in range(200)]
+    history = np.arange(1, 101)[:, None] * np.ones(200, np.int64)  # all are at one place
+    record = make_rollout(rewards, ends=ends, history=history)
+    label = labels(plot_returns(record).axes[0])[0]
+    mean, error = estimate_mean(record.episode_returns, record.episode_starts, record.episode_lengths)
+    assert record.episode_starts.tolist() == [start for start in (0, 20, 40, 60, 80) for _ in range(200)]
+    assert label == f"mean {mean:.1f} ± {error:.1f} by blocks of the history, sd 3.97, 1,000 episodes"
+    short = make_rollout(rewards[:20], ends=ends[:200], history=history[:20])
+    assert "(too short a history for an error)" in labels(plot_returns(short).axes[0])[0]
+    band = labels(plot_rollout(record).axes[1])[1]
+    assert band == "± 2 standard errors (independent rewards)"
+    assert labels(plot_rollout(make_rollout(rewards, ends=ends)).axes[1])[1] == "± 2 standard errors"

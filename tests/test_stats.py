@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import math
 import pickle
@@ -448,3 +449,46 @@ def test_old_data_are_forgotten():
 def test_a_bad_halflife_is_refused(halflife):
     with pytest.raises(ValueError, match="expected a halflife above 0"):
         ExponentialMovingStats(halflife=halflife)
+
+
+# -- both in one pass ------------------------------------------------------------------------------------------
+
+
+def both_ways(stats, batch, epsilon, clip, out_dtype):
+    """A batch learnt and normalised in one pass, and in two by a copy of the statistics, which both become."""
+    twin, out = copy.deepcopy(stats), np.empty(batch.shape, out_dtype)
+    stats.learn_and_normalize(batch, epsilon, clip, out)
+    twin.update(batch)
+    expected = twin.normalize(batch, epsilon, np.empty_like(out))
+    if clip is not None:
+        expected = np.clip(expected, -clip, clip)
+    return (stats.state_dict(), out), (twin.state_dict(), expected)
+
+
+@pytest.mark.parametrize("clip", [None, 0.7])
+@pytest.mark.parametrize("kind", ["running", "ewm"])
+@pytest.mark.parametrize("n", [10, 1500])  # by NumPy, and by a kernel
+def test_learning_and_normalising_in_one_pass_gives_what_two_give(n, kind, clip):
+    stats, rng = make_stats(kind, (3,), halflife=2.0), np.random.default_rng(n)
+    for step in range(3):
+        batch = rng.normal(step, 2.0, (n, 3)).astype(np.float32)
+        if step == 1:
+            batch[n // 2, 1] = np.nan  # which is shown, and not learnt from
+        (state, out), (expected_state, expected) = both_ways(stats, batch, 1e-8, clip, np.float32)
+        assert state == expected_state
+        np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("n", [10, 1500])
+def test_a_column_without_variance_is_normalised_alike_in_one_pass(n):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        one, two = both_ways(RunningMeanStd((2,), epsilon=0.0), np.full((n, 2), 3.0, np.float32), 0.0, 5.0, np.float32)
+    assert one[0] == two[0]
+    np.testing.assert_array_equal(one[1], two[1])
+
+
+def test_a_batch_of_another_shape_is_refused_by_the_one_pass_too():
+    stats = RunningMeanStd((3,))
+    with pytest.raises(ValueError, match=r"expected a batch of shape \(k, 3\), got \(5000,\)"):
+        stats.learn_and_normalize(np.zeros(5000), 1e-8, None, np.empty(5000))
+    assert stats.count == 1e-4

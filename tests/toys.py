@@ -77,6 +77,20 @@ class Draws(Env):
         return StepResult(self.rng.random(3), float(self.rng.random()), self.k >= self.length, False, {})
 
 
+class Draughtsman(Draws):
+    """Draws frames whose pixels are the number of its steps."""
+
+    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 12}
+
+    def __init__(self, length=4, render_mode="rgb_array"):
+        super().__init__(length)
+        self.render_mode = render_mode
+        self.k = 0
+
+    def render(self):
+        return "text" if self.render_mode == "ansi" else np.full((4, 6, 3), self.k, np.uint8)
+
+
 class NativeToy(NativeVecEnv):
     """The scripts of several Toys as one native env; the infos of all steps must have the same keys."""
 

@@ -149,6 +149,11 @@ class MaskEpisodes:
         self._held.release()
         self.frozen = np.zeros(self.num_envs, dtype=np.bool_)
 
+    def thaw(self, rows: NDArray[np.intp]) -> None:
+        """A reset of some frozen rows has begun new episodes there."""
+        self.frozen = self.frozen.copy()  # what the last step held on to stays
+        self.frozen[rows] = False
+
     def freeze_step(
         self, rewards: NDArray[np.float64], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]
     ) -> NDArray[np.intp]:

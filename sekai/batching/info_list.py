@@ -371,9 +371,9 @@ def _same(value: Any, built: Any) -> bool:
 
 
 def stack_infos(infos: list[InfoDict]) -> dict[str, Any]:
-    """Stack a list of per-env info dicts into ``{key: np.array}``.
+    """One array per key of the infos of N sub-envs.
 
-    Keys that appear in all dicts are stacked; missing keys are skipped. Numbers promote to a common type, strings
+    A key that some sub-env lacks is left out. Numbers promote to a common type, strings
     keep their length, and arrays of one shape become one array with a leading axis; ragged arrays, dicts, None and
     mixed values become object arrays. An ``InfoList`` is stacked from its columns, in their dtypes, without building
     a dict.

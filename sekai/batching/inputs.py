@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
+from sekai.batching.infos import snapshot_info
 from sekai.seeding import check_seed, make_seed_sequence
 from sekai.spaces import Space
 from sekai.types import OptionsType, SeedType
@@ -17,6 +18,9 @@ from sekai.types import OptionsType, SeedType
 AutoresetOptions: TypeAlias = "dict[str, Any] | Callable[[int], OptionsType] | None"
 
 _SEEDS = "reset(seed=...)"
+
+#: Types of values that nobody can change.
+_PLAIN = {int, float, bool, str, type(None)}
 
 
 def _seed_list(seed: Any, n: int) -> list[Any] | None:
@@ -90,8 +94,43 @@ def merge_seeds(seed: Any, n: int, rng: Callable[[], np.random.Generator]) -> np
     return np.random.SeedSequence(words, spawn_key=(n,))  # the key tells a list from an integer of its words
 
 
+def draw_seeds(seed: Any, n: int) -> Any:
+    """Seeds in which each generator in a list has given way to a draw from it; any other seed as it is.
+
+    For an env whose sub-envs have no generators of their own. Nothing is drawn if a seed is refused.
+
+    Raises:
+        TypeError: A seed of such a list is no integer (a bool is none).
+        ValueError: One is negative, or the list has another length than ``n``.
+    """
+    if isinstance(seed, np.ndarray) and seed.dtype == object and seed.ndim == 1:
+        seed = seed.tolist()
+    if not isinstance(seed, (list, tuple)):
+        return seed
+    if not any(isinstance(entry, np.random.Generator) for entry in seed if entry.__class__ is not int):
+        return seed
+    seeds = spread_seeds(seed, n)
+    return [draw_seed(entry) if isinstance(entry, np.random.Generator) else entry for entry in seeds]
+
+
+def draw_seed(generator: np.random.Generator) -> int:
+    """The seed that a generator contributes where there is no place for itself."""
+    return int(generator.integers(2**63))
+
+
+def copy_options(options: Any) -> OptionsType:
+    """Options of an env's own, at any depth; what cannot be copied (a lock, an open file) is handed on as it is."""
+    if options is None:
+        return None
+    if _PLAIN.issuperset(
+        map(type, options.values())
+    ):  # of thousands of sub-envs, going through each costs milliseconds
+        return dict(options)
+    return snapshot_info(options)
+
+
 def spread_options(options: Any, n: int) -> list[OptionsType]:
-    """One options dict (or None) per sub-env; one dict for all is copied for each.
+    """One options dict (or None) per sub-env, a copy of its own at any depth (see ``copy_options``).
 
     Raises:
         TypeError: Options are neither a dict, None, nor a list of those.
@@ -100,7 +139,7 @@ def spread_options(options: Any, n: int) -> list[OptionsType]:
     if options is None:
         return [None] * n
     if isinstance(options, dict):
-        return [dict(options) for _ in range(n)]
+        return [copy_options(options) for _ in range(n)]
     if not isinstance(options, (list, tuple)):
         raise TypeError(f"reset(options=...): expected a dict, None or a list of them, got {type(options).__name__}")
     if len(options) != n:
@@ -108,7 +147,7 @@ def spread_options(options: Any, n: int) -> list[OptionsType]:
     for i, entry in enumerate(options):
         if entry is not None and not isinstance(entry, dict):
             raise TypeError(f"reset(options=...): expected a dict or None for sub-env {i}, got {type(entry).__name__}")
-    return [None if entry is None else dict(entry) for entry in options]
+    return [copy_options(entry) for entry in options]
 
 
 def spread_resets(seed: Any, options: Any, n: int) -> list[tuple[SeedType, OptionsType]]:
@@ -126,15 +165,13 @@ def check_autoreset_options(options: Any) -> AutoresetOptions:
 
 
 def autoreset_option(options: AutoresetOptions, i: int) -> OptionsType:
-    """The options with which autoreset resets sub-env ``i``."""
+    """The options with which autoreset resets sub-env ``i``, a copy of its own."""
     if options is None:
         return None
-    if isinstance(options, dict):
-        return dict(options)
-    given = options(i)
+    given = options if isinstance(options, dict) else options(i)
     if given is not None and not isinstance(given, dict):
         raise TypeError(f"autoreset_options({i}): expected a dict or None, got {type(given).__name__}")
-    return given
+    return copy_options(given)
 
 
 def autoreset_every_option(options: AutoresetOptions, rows: NDArray[np.intp]) -> list[OptionsType]:
@@ -160,10 +197,27 @@ def spread_values(name: str, values: Any, n: int) -> list[Any]:
 def check_actions(space: Space[Any], n: int, actions: Any) -> Any:
     """The actions as a batch in the space's dtypes; not copied where they fit already.
 
+    A list is one action per sub-env, whatever the space; of a ``Tuple`` space, a tuple is the batch.
+
     Raises:
         ValueError: Their number, shape, dtype or structure is another than that of the batch.
     """
     return layout.as_batch(space, n, actions, "step(actions)")
+
+
+def plain_actions(space: Space[Any], n: int, actions: Any) -> Any:
+    """As ``check_actions``, in arrays that are C-contiguous, aligned and writable: a kernel has one form for them.
+
+    Arrays in another layout, or read-only ones, are copied.
+    """
+    batch = layout.as_batch(space, n, actions, "step(actions)")
+    if batch.__class__ is np.ndarray:
+        return batch if batch.flags.carray else batch.copy()
+    return layout.map_parts(lambda part: part.copy() if _is_odd(part) else part, batch)
+
+
+def _is_odd(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and not part.flags.carray
 
 
 def hold_actions(actions: Any, held: Any, frozen: NDArray[np.bool_]) -> Any:

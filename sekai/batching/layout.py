@@ -25,9 +25,11 @@ from numpy.typing import NDArray
 from sekai.batching.infos import snapshot_value
 from sekai.batching.nested import batch_length
 from sekai.batching.nested import copy_batch as copy_batch
+from sekai.batching.nested import map_parts as map_parts
 from sekai.batching.nested import own_batch as own_batch
 from sekai.batching.nested import put as put
 from sekai.batching.nested import take as take
+from sekai.checks import as_integers
 from sekai.errors import InvalidObservation
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Sequence, Space, Tuple
 from sekai.spaces.sequence import stack_features, unstack_features
@@ -217,8 +219,10 @@ def concatenate(space: Space[Any], items: SequenceOf[Any], out: Any = None) -> A
 
 def _element(leaf: Any, value: Any, row: int) -> NDArray[Any]:
     """A value as an array of the leaf's dtype; InvalidObservation where that would change it."""
+    if np.ma.is_masked(value):
+        raise InvalidObservation(f"sub-env {row}: expected an observation without masked entries, got {value!r}")
     try:
-        array = np.asarray(value)
+        array = _as_array(value, leaf)
     except ValueError as error:  # ragged
         raise InvalidObservation(f"sub-env {row}: expected an observation of shape {leaf.shape}, got {error}") from None
     if array.shape != leaf.shape:
@@ -232,6 +236,13 @@ def _element(leaf: Any, value: Any, row: int) -> NDArray[Any]:
             f"got {array.dtype}, which does not convert without loss"
         )
     return cast
+
+
+def _as_array(value: Any, leaf: Any) -> NDArray[Any]:
+    """A value as NumPy reads it, but integers for an integer dtype as what they are."""
+    array = np.asarray(value)
+    integers = as_integers(value) if array.dtype.kind == "f" and leaf.dtype.kind in "iu" else None
+    return array if integers is None else integers
 
 
 def _cast(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
@@ -271,19 +282,27 @@ def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error
     Args:
         space: The space of one element.
         n: The expected number of rows.
-        value: Arrays, or what ``numpy.asarray`` takes, nested like the space.
+        value: Arrays, or what ``numpy.asarray`` takes, nested like the space. A list is always one element each: of a
+            ``Tuple`` space, tuples of ``n`` and lists of ``n`` would else be taken for each other.
         what: What the error message calls it.
         error: The exception to raise.
 
     Raises:
-        ValueError: (or ``error``) A shape, dtype or structure is another than that of the batch.
+        ValueError: (or ``error``) A shape, dtype or structure is another than that of the batch, or entries are masked.
     """
     if value.__class__ is np.ndarray and _is_array(space):
         if value.dtype == space.dtype and value.shape == _batch_shape(space, n):
             return value
     fields = _fields(space)
     if fields is not None:
-        _check_structure(space, fields, value, f"{what}: expected a batch", error)
+        if isinstance(value, list):
+            if len(value) != n:
+                raise error(f"{what}: expected a list of {n} elements (num_envs), got {len(value)}")
+            for row, item in enumerate(value):
+                _check_structure(space, fields, item, f"{what}, sub-env {row}: expected an element", error)
+            value = {key: [item[key] for item in value] for key in fields}
+        else:
+            _check_structure(space, fields, value, f"{what}: expected a batch", error)
         parts = {key: as_batch(part, n, value[key], f"{what}[{key!r}]", error) for key, part in fields.items()}
         return _container(space, parts)
     if not _is_array(space):
@@ -291,8 +310,10 @@ def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error
             raise error(f"{what}: expected a sequence of {n} elements (num_envs), got {_describe(value)}")
         return list(value)
     shape = _batch_shape(space, n)
+    if np.ma.is_masked(value):
+        raise error(f"{what}: expected numbers of shape {shape}, got a masked array with masked entries")
     try:
-        array = np.asarray(value)
+        array = _as_array(value, space)
     except ValueError as ragged:
         raise error(f"{what}: expected shape {shape}, got {ragged}") from None
     if array.shape != shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from sekai.cli.common import (
@@ -21,6 +22,7 @@ from sekai.cli.policies import policies_of
 from sekai.registry.build import build_vec_env, choose_mode, entry_point_of
 from sekai.registry.entry_points import EntryPoint, describe_entry_point
 from sekai.registry.specs import EnvSpec
+from sekai.spaces import Dict, Space, Tuple
 
 _DESCRIPTION = """\
 Show one environment: how it is registered, the arguments of its constructor
@@ -63,8 +65,9 @@ def show_info(args: argparse.Namespace) -> int:
     spec = find_spec(args.env_id)
     with mistakes_of_the_user():
         facts = _spec_facts(spec)
-        facts.update(_built_facts(spec, settings))
-    emit(to_json(facts) if args.json else format_table(_as_rows(facts)))
+        built, spaces = _built_facts(spec, settings)
+        facts.update(built)
+    emit(to_json(facts) if args.json else format_table(_as_rows(facts, spaces)))
     return 0
 
 
@@ -101,8 +104,8 @@ def _signature(spec: EnvSpec, entry_point: EntryPoint) -> dict[str, str | None]:
     }
 
 
-def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> dict[str, Any]:
-    """What one copy of the environment shows; only the reason where it cannot be built."""
+def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Space[Any]]]:
+    """What one copy of the environment shows, and its spaces; only the reason where it cannot be built."""
     mode = choose_mode(spec)
     check_settings(spec, entry_point_of(spec, mode), settings)
     try:
@@ -110,22 +113,19 @@ def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> dict[str, Any]:
     # Whatever keeps a market from being built, what the registration says can be shown.
     except (Exception, SystemExit) as error:
         reason = without_codes(f"{type(error).__name__}: {error}")
-        return {"observation_space": None, "action_space": None, "policies": [], "not_built": reason}
+        return {"observation_space": None, "action_space": None, "policies": [], "not_built": reason}, {}
     try:
-        return {
-            "observation_space": repr(vec.observation_space),
-            "action_space": repr(vec.action_space),
-            "policies": [RANDOM, *policies_of(vec)],
-            "not_built": None,
-        }
+        spaces = {"observation_space": vec.observation_space, "action_space": vec.action_space}
+        reprs = {name: repr(space) for name, space in spaces.items()}
+        return {**reprs, "policies": [RANDOM, *policies_of(vec)], "not_built": None}, spaces
     finally:
         vec.close()
 
 
-def _as_rows(facts: dict[str, Any]) -> dict[str, str]:
+def _as_rows(facts: dict[str, Any], spaces: Mapping[str, Space[Any]]) -> dict[str, str]:
     rows = {name: _as_text(value) for name, value in facts.items() if name not in _ROWS_OF_THEIR_OWN}
-    for name in ("kwargs", "observation_space", "action_space"):
-        rows[name] = shorten(rows[name], TABLE_WIDTH - _INDENT)
+    rows["kwargs"] = shorten(rows["kwargs"], TABLE_WIDTH - _INDENT)
+    rows.update((name, _space_text(space)) for name, space in spaces.items())
     for name, parameters in facts["parameters"].items():
         arguments = (
             key if default is None else f"{key}={shorten(default, _LONGEST_DEFAULT)}"
@@ -136,6 +136,15 @@ def _as_rows(facts: dict[str, Any]) -> dict[str, str]:
         hint = " (give arguments with --set)" if facts["not_built"].startswith("TypeError") else ""
         rows["not built"] = facts["not_built"] + hint
     return rows
+
+
+def _space_text(space: Space[Any]) -> str:
+    """A space with all of its parts, each of them shortened by itself."""
+    if isinstance(space, Dict):
+        return f"Dict({{{', '.join(f'{key!r}: {_space_text(part)}' for key, part in space.spaces.items())}}})"
+    if isinstance(space, Tuple):
+        return f"Tuple({', '.join(map(_space_text, space.spaces))})"
+    return shorten(repr(space), TABLE_WIDTH - _INDENT)
 
 
 def _as_text(value: Any) -> str:

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormat
 from collections.abc import Iterable
 from typing import Any
 
+from sekai.checks import as_real
 from sekai.cli.common import CommandError
 
 #: What make_vec and the rollout decide themselves.
@@ -70,7 +71,8 @@ def add_settings(parser: ArgumentParser) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="argument of the environment, repeatable; a Python literal (0.5, True, None, [1, 2]), else text",
+        help="argument of the environment, repeatable; a Python literal (0.5, True, None, [1, 2]), two numbers as in "
+        "1:3 for a range that each copy draws from anew at each reset (sekai.vector.Randomized), else text",
     )
 
 
@@ -111,7 +113,7 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     """The arguments that ``--set`` gave.
 
     Raises:
-        CommandError: One is not of the form key=value, or a key was given twice.
+        CommandError: One is not of the form key=value, a key was given twice, or a range is none.
     """
     settings: dict[str, Any] = {}
     for pair in pairs:
@@ -122,8 +124,26 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
             raise CommandError(f"--set: {key!r} was given twice")
         if key in NOT_SETTABLE:
             raise CommandError(f"--set: {key!r} cannot be set: {NOT_SETTABLE[key]}")
-        try:
-            settings[key] = ast.literal_eval(text)
-        except (SyntaxError, TypeError, ValueError):
-            settings[key] = text
+        settings[key] = _parse_value(key, text)
     return settings
+
+
+def _parse_value(key: str, text: str) -> Any:
+    low, colon, high = text.partition(":")
+    bounds = [as_real(_literal(end)) for end in (low, high)] if colon else [None]
+    if None not in bounds:
+        from sekai.vector import Randomized
+
+        try:
+            return Randomized(*bounds)
+        except ValueError as error:
+            raise CommandError(f"--set: {key}={text}: {error}") from None
+    return _literal(text)
+
+
+def _literal(text: str) -> Any:
+    """A Python literal, else the text."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, TypeError, ValueError):
+        return text

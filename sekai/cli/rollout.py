@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.batching.info_list import InfoList
+from sekai.estimates import estimate_mean
+from sekai.rollouts import history_clock
+
 if TYPE_CHECKING:
     from sekai.vector import VecEnv
 
@@ -22,11 +26,13 @@ class EpisodeLog:
     Attributes:
         num_envs: Number of sub-envs.
         limit: How many episodes to keep at most; None for all.
+        clock: The key of the info that says where on one history a sub-env is; None where there is no such history.
         count: How many have ended, those beyond the limit included.
     """
 
     num_envs: int
     limit: int | None = None
+    clock: str | None = None
     count: int = 0
     _ended: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
 
@@ -34,13 +40,20 @@ class EpisodeLog:
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
 
-    def add(self, rewards: NDArray[np.float64], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_]) -> int:
+    def add(
+        self,
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+        infos: list[dict[str, Any]],
+    ) -> int:
         """Take one step of every sub-env into account.
 
         Args:
             rewards: float64 (N,).
             terminated: bool (N,).
             truncated: bool (N,).
+            infos: What the step told.
 
         Returns:
             How many episodes ended.
@@ -49,7 +62,12 @@ class EpisodeLog:
         self._lengths += 1
         done = np.flatnonzero(terminated | truncated)
         if len(done):
-            self._ended.append((self._returns[done], self._lengths[done], terminated[done], truncated[done]))
+            began = np.zeros(len(done), np.int64)
+            if self.clock is not None:
+                told = infos.column(self.clock) if isinstance(infos, InfoList) else None
+                now = [infos[row][self.clock] for row in done.tolist()] if told is None else told[done]
+                began = np.asarray(now) - self._lengths[done]
+            self._ended.append((self._returns[done], self._lengths[done], terminated[done], truncated[done], began))
             self._returns[done] = 0.0
             self._lengths[done] = 0
             self.count += len(done)
@@ -58,14 +76,15 @@ class EpisodeLog:
     def summary(self) -> dict[str, Any]:
         """Statistics of the episodes kept; NaN where there are too few of them."""
         columns = [np.concatenate(parts)[: self.limit] for parts in zip(*self._ended, strict=True)]
-        returns, lengths, terminated, truncated = columns or [np.empty(0)] * 4
-        n = len(returns)
-        sd = float(returns.std(ddof=1)) if n > 1 else math.nan
+        returns, lengths, terminated, truncated, began = columns or [np.empty(0, np.int64)] * 5
+        by_history = self.clock is not None
+        mean = estimate_mean(returns, began, lengths) if by_history else estimate_mean(returns)
         return {
-            "episodes": n,
-            "return_mean": _mean(returns),
-            "return_sd": sd,
-            "return_standard_error": sd / math.sqrt(n) if n else math.nan,
+            "episodes": len(returns),
+            "return_mean": mean.value,
+            "return_sd": float(returns.std(ddof=1)) if len(returns) > 1 else math.nan,
+            "return_standard_error": mean.standard_error,
+            "return_standard_error_by": "blocks of the history" if by_history else "independent episodes",
             "length_mean": _mean(lengths),
             "terminated_share": _mean(terminated),
             "truncated_share": _mean(truncated),
@@ -119,7 +138,7 @@ def roll_out(
         episodes: Episodes, of which exactly the first so many are kept; None for no such end.
         progress: Called after each step with the steps, or else the episodes, that it added.
     """
-    run = Run(EpisodeLog(vec.num_envs, limit=episodes))
+    run = Run(EpisodeLog(vec.num_envs, limit=episodes, clock=history_clock(vec)))
     try:
         start = perf_counter()
         observations = vec.reset(seed=seed).observations
@@ -134,7 +153,7 @@ def roll_out(
             else:
                 run.step_seconds += elapsed
             run.steps += 1
-            ended = run.log.add(result.rewards, result.terminated, result.truncated)
+            ended = run.log.add(result.rewards, result.terminated, result.truncated, result.infos)
             observations = result.observations
             progress(1 if episodes is None else ended)
     except KeyboardInterrupt:

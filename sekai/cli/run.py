@@ -45,11 +45,15 @@ examples:
   sekai run Trading-v0 --num-envs 64 --mode sync --steps 200
   sekai run Trading-v0 --num-envs 64 --mode proc --workers 2 --steps 200
   sekai run Trading-v0 --set prices=closes.csv --json
+  sekai run MarketMaking-v0 --set volatility=1:3
   sekai run MarketMaking-v0 --policy glft --plot glft.png
 
 The statistics hold every episode that ended; one that is still going on at the
-end is left out. Where lengths differ, the first episodes to end (--episodes)
-are the short ones: prefer --steps with many steps for a mean over all of them.
+end is left out. The standard error of the mean return is that of independent
+episodes, or, where all copies run on one history, as in Trading-v0, by blocks
+of that history: it does not shrink with more copies of the same years. Where
+lengths differ, the first episodes to end (--episodes) are the short ones: prefer
+--steps with many steps for a mean over all of them.
 
 Speed is steps of single copies per second of step() alone, without the policy.
 The first step, which may compile the kernels, is left out of it. `sekai bench`
@@ -59,7 +63,7 @@ A picture is drawn as the environment draws a rollout, if it offers that: price,
 inventory and wealth of one episode, the returns of all. Without, it shows
 returns and mean reward over time. It shows the run itself, or, if that is too
 long to keep every step of, fewer copies. It takes matplotlib:
-pip install 'sekai[plot]'.
+pip install ".[plot]" in the clone.
 
 Ctrl-C ends the run and prints what was measured so far; no picture is drawn.
 """
@@ -155,7 +159,6 @@ def run_env(args: argparse.Namespace) -> int:
 
 def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:
     steps = f"{report['steps']:,} ({report['env_steps']:,} env-steps)"
-    error = f"(standard error {report['return_standard_error']:.2g})"
     return {
         "env": report["env"],
         "mode": report["mode"],
@@ -164,15 +167,29 @@ def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:
         "settings": format_settings(report["settings"]),
         "num_envs": f"{report['num_envs']:,}",
         "steps": steps + (", interrupted" if report["interrupted"] else ""),
-        "episodes": f"{report['episodes']:,}",
-        "return, mean": f"{report['return_mean']:.6g} {error}",
-        "return, sd": f"{report['return_sd']:.6g}",
-        "length, mean": f"{report['length_mean']:.6g}",
+        "episodes": f"{report['episodes']:,}" if report["episodes"] else "none has ended; give more --steps",
+        "return, mean": _mean_with_error(report),
+        "return, sd": _number(report["return_sd"]),
+        "length, mean": _number(report["length_mean"]),
         "terminated": _percent(report["terminated_share"]),
         "truncated": _percent(report["truncated_share"]),
-        "env-steps/s": f"{report['env_steps_per_second']:,.0f} "
-        f"(first step, which may compile, left out: {report['first_step_seconds']:.2f} s)",
+        "env-steps/s": f"{_number(report['env_steps_per_second'], ',.0f')} "
+        f"(first step, which may compile, left out: {_number(report['first_step_seconds'], '.2f')} s)",
     }
+
+
+def _mean_with_error(report: Mapping[str, Any]) -> str:
+    mean, error = _number(report["return_mean"]), report["return_standard_error"]
+    of_history = report["return_standard_error_by"] == "blocks of the history"
+    if report["episodes"] < 2:
+        return mean
+    if math.isnan(error):
+        return f"{mean} (no standard error: the history holds too few episodes that lie apart)"
+    return f"{mean} (standard error {error:.2g}, {'by' if of_history else 'of'} {report['return_standard_error_by']})"
+
+
+def _number(value: float, form: str = ".6g") -> str:
+    return "-" if math.isnan(value) else format(value, form)
 
 
 def _percent(share: float) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 
 from sekai.batching.infos import EPISODE, FINAL_INFO, FINAL_OBSERVATION, RESET_INFO
 from sekai.checks import check_integer
+from sekai.compat.sub_envs import attribute_errors, render_modes
 from sekai.env import Wrapper
-from sekai.errors import VecEnvWorkerError
 from sekai.seeding import make_seed_sequence
 from sekai.tracking import EpisodeStats
 from sekai.types import InfoDict, SeedType
@@ -27,7 +26,8 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "stable_baselines3":  # it is there, what it needs itself is not
         raise
-    raise ImportError('sekai.compat.stable_baselines3 needs Stable-Baselines3: pip install "sekai[sb3]"') from error
+    expected = 'Stable-Baselines3: pip install ".[sb3]" in the clone'
+    raise ImportError(f"sekai.compat.stable_baselines3 needs {expected}") from error
 
 from sekai.compat.sb3_spaces import from_sb3, to_sb3, to_sb3_space  # need Gymnasium, which Stable-Baselines3 brings
 
@@ -84,6 +84,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
         self._actions: NDArray[Any] | None = None
         self._built = time.monotonic()
         super().__init__(vec.num_envs, to_sb3_space(vec.observation_space), to_sb3_space(vec.action_space))
+        self.metadata: dict[str, Any] = {**vec.metadata, "render_modes": self._render_modes()}
 
     # -- episodes ------------------------------------------------------------------------------------------
 
@@ -148,6 +149,22 @@ class SekaiSB3VecEnv(SB3VecEnv):
         """Close the VecEnv."""
         self.vec.close()
 
+    def _render_modes(self) -> list[str]:
+        """What ``render()`` takes: frames can be shown as well."""
+        if self.render_mode is None:
+            return []
+        return ["human", "rgb_array"] if self.render_mode == "rgb_array" else [self.render_mode]
+
+    def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
+        """What each sub-env draws, for ``render()`` and ``VecVideoRecorder``.
+
+        Returns:
+            uint8 (height, width, 3) each; None of sub-envs whose ``render_mode`` is not "rgb_array".
+        """
+        if self.render_mode != "rgb_array":
+            return [None] * self.num_envs
+        return self.env_method("render")
+
     # -- sub-envs ------------------------------------------------------------------------------------------
 
     def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[Any]:
@@ -159,13 +176,11 @@ class SekaiSB3VecEnv(SB3VecEnv):
             TypeError: ``indices`` are no integers.
         """
         rows = self._rows(indices)
-        try:
-            with _attribute_errors():
+        if attr_name == "render_mode":  # which Stable-Baselines3 asks for, and warns of sub-envs without one
+            values = render_modes(self.vec)
+        else:
+            with attribute_errors():
                 values = self.vec.get_attr(attr_name)
-        except AttributeError:
-            if attr_name != "render_mode":  # which Stable-Baselines3 asks for, and warns of sub-envs without one
-                raise
-            values = [None] * self.num_envs
         return [values[row] for row in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: int | Iterable[int] | None = None) -> None:
@@ -177,7 +192,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
             TypeError: ``indices`` are no integers.
         """
         rows = self._rows(indices)
-        with _attribute_errors():
+        with attribute_errors():
             everyone = len({*rows}) == self.num_envs
             if everyone and not isinstance(value, list):  # a list would be one value each
                 self.vec.set_attr(attr_name, value)
@@ -209,7 +224,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
                     f"env_method({method_name!r}, indices={rows}): expected all of the {self.num_envs} sub-envs, since "
                     f"those in worker processes are called together"
                 )
-        with _attribute_errors():
+        with attribute_errors():
             values = self.vec.call(method_name, *method_args, **method_kwargs)
         return [values[row] for row in rows]
 
@@ -245,17 +260,6 @@ class SekaiSB3VecEnv(SB3VecEnv):
             return [rows[check_integer(row, "indices", "integers")] for row in given]
         except IndexError:
             raise IndexError(f"indices: expected sub-envs below {self.num_envs} (num_envs), got {indices}") from None
-
-
-@contextmanager
-def _attribute_errors() -> Iterator[None]:
-    """An attribute that sub-envs in worker processes lack is an AttributeError here, which SB3 looks out for."""
-    try:
-        yield
-    except VecEnvWorkerError as error:
-        if error.exc_type != "AttributeError":
-            raise
-        raise AttributeError(str(error)) from error
 
 
 def _running_infos(infos: list[InfoDict], keys: tuple[str, ...] | None) -> list[InfoDict]:

@@ -20,7 +20,10 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":  # it is there, what it needs itself is not
         raise
-    raise ImportError('sekai.compat.torch needs PyTorch: pip install "sekai[torch]"') from error
+    raise ImportError('sekai.compat.torch needs PyTorch: pip install ".[torch]" in the clone') from error
+
+#: Integers without a sign, of more than 8 bits, PyTorch stores but does not copy row by row: as what it does.
+_COPIED_AS = {getattr(torch, f"uint{bits}", None): getattr(torch, f"int{bits}") for bits in (16, 32, 64)}
 
 _TorchVecEnvT = TypeVar("_TorchVecEnvT", bound="TorchVecEnv")
 
@@ -62,7 +65,8 @@ class TorchStepResult:
             return self.observations
 
         def with_finals(part: torch.Tensor, finals: torch.Tensor) -> torch.Tensor:
-            return part.index_copy(0, self.ended, finals)
+            dtype = _COPIED_AS.get(part.dtype, part.dtype)
+            return part.view(dtype).index_copy(0, self.ended, finals.view(dtype)).view(part.dtype)
 
         return map_parts(with_finals, self.observations, self.final_observations)
 

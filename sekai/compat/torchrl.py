@@ -29,7 +29,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name not in ("torch", "torchrl", "tensordict"):  # they are there, what they need themselves is not
         raise
-    raise ImportError('sekai.compat.torchrl needs TorchRL: pip install "sekai[torchrl]"') from error
+    raise ImportError('sekai.compat.torchrl needs TorchRL: pip install ".[torchrl]" in the clone') from error
 
 from sekai.compat.torch import to_arrays, to_tensors
 
@@ -47,7 +47,8 @@ class SekaiTorchRLEnv(EnvBase):
     ``reset()`` without a mask resets the VecEnv as a whole. A sub-env stepped on without the reset it was due goes on
     in its new episode.
 
-    ``set_seed(s)`` makes the next such reset one with ``vec.reset(seed=s)``; ``reset(options=...)`` hands options on.
+    ``set_seed(s)`` makes the next such reset one with ``vec.reset(seed=s)``, and ``reset(options=...)`` hands options
+    on to it.
 
     Args:
         vec: The VecEnv; its observations and actions have to be of fixed shapes, which ``Sequence`` has not.
@@ -59,7 +60,8 @@ class SekaiTorchRLEnv(EnvBase):
     Raises:
         TypeError: ``vec`` is no VecEnv, or its observations or actions have no fixed shapes, or are of uint16, uint32
             or uint64.
-        ValueError: It does not reset sub-envs whose episode has ended.
+        ValueError: It does not reset sub-envs whose episode has ended; (of a reset) options were given for sub-envs
+            that have begun their next episode.
         RuntimeError: (of a reset) Some sub-envs are to be reset whose episode has not ended, and others not, as by a
             ``StepCounter(max_steps=...)``: give the VecEnv the time limit.
     """
@@ -101,7 +103,7 @@ class SekaiTorchRLEnv(EnvBase):
 
     def _reset(self, tensordict: TensorDictBase | None = None, *, options: Any = None) -> TensorDictBase:
         asked = None if tensordict is None else tensordict.get("_reset", None)
-        if asked is not None and self._has_begun(to_arrays(asked).reshape(-1)):
+        if asked is not None and self._has_begun(to_arrays(asked).reshape(-1), options):
             observations = self._observations  # of which TorchRL takes the rows that it asked for
         else:
             observations = self._observations = self.vec.reset(seed=self._next_seed, options=options).observations
@@ -110,10 +112,15 @@ class SekaiTorchRLEnv(EnvBase):
         going_on = np.zeros(self.num_envs, dtype=np.bool_)
         return self._entries(observations, done=going_on, terminated=going_on.copy(), truncated=going_on.copy())
 
-    def _has_begun(self, asked: NDArray[np.bool_]) -> bool:
+    def _has_begun(self, asked: NDArray[np.bool_], options: Any) -> bool:
         """Whether the sub-envs that are to be reset have begun an episode with the last step; False to reset all."""
         late = asked & ~self._ended
         if not late.any():
+            if options is not None:
+                raise ValueError(
+                    "SekaiTorchRLEnv.reset(options=...): expected none with a mask of sub-envs whose episode has "
+                    "ended, since the step that ended it has begun the next one; give the VecEnv autoreset_options"
+                )
             self._ended &= ~asked
             return True
         if asked.all():

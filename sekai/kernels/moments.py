@@ -14,12 +14,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.kernels.batch import jit_batch
+from sekai.kernels.batch import Spread, jit_batch
 from sekai.kernels.columns import item_at, rows_between
-from sekai.kernels.jit import jit
+from sekai.kernels.jit import compile_kernel, jit
 
 #: Lanes at most, unless a sample has more numbers: enough to hide how long an addition takes.
 LANES = 128
@@ -32,6 +33,7 @@ LENGTH = 32
 PARALLEL_FROM = 16
 
 _Floats = NDArray[np.float64]
+_Prior = tuple[_Floats | None, _Floats, float, float]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # as compiled code has it; this is for NUMBA_DISABLE_JIT
@@ -58,28 +60,68 @@ def column_moments(samples: NDArray[Any], width: int, largest: float) -> tuple[_
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def advance_returns(
-    rewards: _Floats, live: NDArray[np.bool_] | None, gamma: float, returns: _Floats, largest: float
-) -> tuple[np.float64, np.float64, float]:
-    """Advance discounted returns, in place, to ``gamma`` times the return plus the reward.
+def learn_and_normalize(
+    samples: NDArray[Any], prior: _Prior, largest: float, epsilon: float, bound: float, out: NDArray[Any]
+) -> tuple[_Floats, _Floats] | None:
+    """Merge the moments of every column with those that are known, and normalise the samples by what comes out.
+
+    Args:
+        samples: float32 or float64 (n * width,), not empty.
+        prior: The mean that is known, float64 (width,), None for that of the samples; the variance; the shares of
+            what is known and of the samples.
+        largest: The largest number expected.
+        epsilon: Added to the variance.
+        bound: Normalised values are clipped to ``[-bound, bound]``.
+        out: Written, float32 or float64 (n * width,).
+
+    Returns:
+        The mean and the variance, float64 (width,) each; None, with nothing written, if a mean or a standard deviation
+        of the samples is beyond ``largest`` or not finite.
+    """
+    known, var_known, kept, added = prior
+    width = var_known.size
+    begin, length, lanes = _cut(samples.size, width)
+    mean, var = np.empty(width), np.empty(width)
+    before, var_before = mean if known is None else known.reshape(-1), var_known.reshape(-1)
+    given = samples, before, var_before, known is not None, kept, added, largest, epsilon, bound, mean, var, out
+    return (mean, var) if _LEARN(len(begin), length, lanes, *given) else None
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def step_returns(
+    rewards: _Floats,
+    dones: NDArray[np.bool_],
+    live: NDArray[np.bool_] | None,
+    gamma: float,
+    returns: _Floats,
+    known: tuple[float, float, float, bool],
+    largest: float,
+    epsilon: float,
+    out: _Floats,
+) -> tuple[float, float, float]:
+    """Advance discounted returns, merge their moments with those that are known, and scale rewards by what comes out.
 
     Args:
         rewards: float64 (n,); one that is not finite leaves its return as it is.
+        dones: bool (n,), the returns that are 0 afterwards.
         live: bool (n,), the returns that go on; None for all.
         gamma: Discount factor.
-        returns: float64 (n,), the returns so far.
+        returns: float64 (n,), moved on in place to ``gamma`` times the return plus the reward.
+        known: Mean and variance that are known, how many returns they are of, and whether they are of any: without,
+            the mean is that of these.
         largest: Returns beyond it do not count in the moments.
+        epsilon: Added to the variance.
+        out: Written, float64 (n,): rewards over the root of the variance.
 
     Returns:
-        Mean and population variance of the returns that went on and count, and how many these are.
+        The mean and the variance of all that count, and how many of the returns that went on do.
     """
     begin, length, lanes = _cut(returns.size, 1)
-    counts, means, squares = np.empty(len(begin)), np.empty((len(begin), 1)), np.empty((len(begin), 1))
     every = True if live is None else live
-    return_moments(begin, length, lanes, rewards, every, gamma, returns, largest, counts, means, squares)
-    mean, var = np.empty(1), np.empty(1)
-    merge_moments(counts, means, squares, largest, mean, var)
-    return mean[0], var[0], float(counts.sum())
+    moments: tuple[float, float, float] = _RETURNS(
+        len(begin), length, lanes, rewards, dones, every, gamma, returns, *known, largest, epsilon, out
+    )
+    return moments
 
 
 def normalize_columns(samples: NDArray[Any], mean: _Floats, factor: _Floats, out: NDArray[Any]) -> None:
@@ -133,29 +175,6 @@ def block_moments(
         measure(block, centers, sums, means[b], squares[b])
 
 
-@jit_batch(shared="length lanes rewards live gamma returns largest", parallel_from=PARALLEL_FROM)
-def return_moments(
-    begin: NDArray[np.int64],
-    length: int,
-    lanes: int,
-    rewards: _Floats,
-    live: NDArray[np.bool_] | bool,
-    gamma: float,
-    returns: _Floats,
-    largest: float,
-    counts: _Floats,
-    means: _Floats,
-    squares: _Floats,
-) -> None:
-    """Advance the returns of some blocks, and write the moments of those that count as ``block_moments`` does."""
-    centers, sums, kept = np.empty(lanes), np.empty(lanes), np.empty(length)
-    for b in range(len(begin)):
-        lo, hi = begin[b], begin[b] + length
-        block = advance(rewards[lo:hi], rows_between(live, lo, hi), gamma, returns[lo:hi], largest, kept)
-        counts[b] = len(block)
-        measure(block, centers, sums, means[b], squares[b])
-
-
 @jit_batch(shared="length lanes samples mean factor out", parallel_from=PARALLEL_FROM)
 def normalize_blocks(
     begin: NDArray[np.int64],
@@ -176,6 +195,97 @@ def normalize_blocks(
             row, into = block[first : first + lanes], written[first : first + lanes]
             for j in range(len(row)):
                 into[j] = (row[j] - centers[j]) * factors[j]
+
+
+def _learn_and_normalize(
+    num_blocks: int,
+    length: int,
+    lanes: int,
+    samples: NDArray[Any],
+    known: _Floats,
+    var_known: _Floats,
+    is_known: bool,
+    kept: float,
+    added: float,
+    largest: float,
+    epsilon: float,
+    bound: float,
+    mean: _Floats,
+    var: _Floats,
+    out: NDArray[Any],
+) -> bool:
+    """``learn_and_normalize``, compiled for one thread and for several; whether the samples are in range."""
+    width = len(mean)
+    counts, means, squares = np.empty(num_blocks), np.empty((num_blocks, width)), np.empty((num_blocks, width))
+    for b in numba.prange(num_blocks):
+        block = samples[b * length : (b + 1) * length]
+        counts[b] = len(block) // width
+        measure(block, np.empty(lanes), np.empty(lanes), means[b], squares[b])
+    if not merge_moments(counts, means, squares, largest, mean, var):
+        return False
+    factor = np.empty(width)
+    for c in range(width):
+        before = known[c] if is_known else mean[c]
+        delta = mean[c] - before
+        shift = delta * added
+        mean[c] = before + shift
+        var[c] = (var_known[c] + delta * shift) * kept + var[c] * added
+        factor[c] = 1.0 / np.sqrt(var[c] + epsilon)
+    for b in numba.prange(num_blocks):
+        centers, factors = np.empty(lanes), np.empty(lanes)
+        fill_lanes(mean, centers)
+        fill_lanes(factor, factors)
+        block, written = samples[b * length : (b + 1) * length], out[b * length : (b + 1) * length]
+        for first in range(0, len(block), lanes):
+            row, into = block[first : first + lanes], written[first : first + lanes]
+            for j in range(len(row)):
+                into[j] = min(max((row[j] - centers[j]) * factors[j], -bound), bound)
+    return True
+
+
+def _step_returns(
+    num_blocks: int,
+    length: int,
+    lanes: int,
+    rewards: _Floats,
+    dones: NDArray[np.bool_],
+    live: NDArray[np.bool_] | bool,
+    gamma: float,
+    returns: _Floats,
+    known: float,
+    var_known: float,
+    count_known: float,
+    is_known: bool,
+    largest: float,
+    epsilon: float,
+    out: _Floats,
+) -> tuple[float, float, float]:
+    """``step_returns``, compiled for one thread and for several; ``live`` is True for all."""
+    counts, means, squares = np.empty(num_blocks), np.empty((num_blocks, 1)), np.empty((num_blocks, 1))
+    for b in numba.prange(num_blocks):
+        lo, hi = b * length, (b + 1) * length
+        block = advance(rewards[lo:hi], rows_between(live, lo, hi), gamma, returns[lo:hi], largest, np.empty(length))
+        counts[b] = len(block)
+        measure(block, np.empty(lanes), np.empty(lanes), means[b], squares[b])
+    count = 0.0
+    for b in range(num_blocks):
+        count += counts[b]
+    mean, var = np.empty(1), np.empty(1)
+    mean[0], var[0] = known, var_known
+    if count > 0.0:
+        merge_moments(counts, means, squares, largest, mean, var)
+        kept, added = count_known / (count_known + count), count / (count_known + count)
+        before = known if is_known else mean[0]
+        delta = mean[0] - before
+        shift = delta * added
+        mean[0] = before + shift
+        var[0] = (var_known + delta * shift) * kept + var[0] * added
+    factor = 1.0 / np.sqrt(var[0] + epsilon)
+    for b in numba.prange(num_blocks):
+        for i in range(b * length, min((b + 1) * length, len(rewards))):
+            out[i] = rewards[i] * factor
+            returns[i] = 0.0 if dones[i] else returns[i]
+    return mean[0], var[0], count
 
 
 @jit
@@ -301,3 +411,16 @@ def fill_lanes(values: _Floats, lanes: _Floats) -> None:
         for j in range(filled):
             lanes[filled + j] = lanes[j]
         filled *= 2
+
+
+def _spread(function: Any) -> Spread:
+    """One loop over blocks, on one thread or, from as many blocks on as the kernels above, on several."""
+    parallel = compile_kernel(function, parallel=True)
+
+    def on_several(num_blocks: int, num_threads: int, *given: Any) -> Any:
+        return parallel(num_blocks, *given)
+
+    return Spread(compile_kernel(function), on_several, PARALLEL_FROM, is_measured=False)
+
+
+_LEARN, _RETURNS = _spread(_learn_and_normalize), _spread(_step_returns)

@@ -2,7 +2,7 @@
 
 Each function returns a ``matplotlib.figure.Figure`` of its own, made without pyplot: it needs no display, leaves no
 global state behind, and is saved with ``figure.savefig("out.png")``. A notebook shows it after ``%matplotlib inline``.
-matplotlib is imported when the first figure is made; it comes with ``pip install 'sekai[plot]'``.
+matplotlib is imported when the first figure is made; it comes with ``pip install ".[plot]"`` in the clone.
 """
 
 from __future__ import annotations

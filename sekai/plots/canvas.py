@@ -35,7 +35,7 @@ def new_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(f"plots need matplotlib, pip install 'sekai[plot]': {error}") from error
+        raise ImportError(f'plots need matplotlib, pip install ".[plot]" in the clone: {error}') from error
     return Figure(figsize=(width, height), layout="constrained")
 
 

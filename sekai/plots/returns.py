@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.checks import as_numbers
+from sekai.estimates import Estimate, estimate_mean
 from sekai.plots.canvas import dress, height_with, legend_below, line_of, name_of, new_figure, note
 from sekai.rollouts import Rollout
 
@@ -26,8 +27,10 @@ _FEWEST_BINS, _MOST_BINS = 8, 60
 def plot_returns(episodes: Returns | Mapping[str, Returns]) -> Figure:
     """The distribution of episode returns, of one policy or of some that are to be compared.
 
-    The bins are the same for all; vertical lines are means, and the legend gives them with their standard errors. The
-    first policy's bars are filled. Returns that are not finite, or are masked, are left out, and counted in the legend.
+    The bins are the same for all; vertical lines are means, and the legend gives them with their standard errors, and
+    says of what: by blocks of the history that episodes share, where a rollout tells of one (see
+    ``sekai.estimates``), else as of independent episodes. The first policy's bars are filled. Returns that are not
+    finite, or are masked, are left out, and counted in the legend.
 
     Args:
         episodes: A rollout, or the returns of episodes (k,); or a mapping from the name of each policy to one, as in
@@ -47,7 +50,8 @@ def draw_returns(axes: Axes, episodes: Returns | Mapping[str, Returns]) -> None:
     """What ``plot_returns`` shows, on axes of a larger figure."""
     named = episodes if isinstance(episodes, Mapping) else {"": episodes}
     samples = {name: _read_returns(each, name) for name, each in named.items()}
-    finite = {name: sample[np.isfinite(sample)] for name, sample in samples.items()}
+    are_finite = {name: np.isfinite(sample) for name, sample in samples.items()}
+    finite = {name: sample[are_finite[name]] for name, sample in samples.items()}
     dress(axes, "Episode returns", x="return of an episode (sum of its rewards)", y="share of episodes")
     if not any(sample.size for sample in finite.values()):
         note(axes, "no return is finite" if any(map(len, samples.values())) else "no episode has ended")
@@ -55,7 +59,7 @@ def draw_returns(axes: Axes, episodes: Returns | Mapping[str, Returns]) -> None:
     edges = _bin_edges(finite.values())
     for number, (name, sample) in enumerate(finite.items()):
         line = line_of(number)
-        label = _describe(name, sample, len(samples[name]) - len(sample))
+        label = _describe(name, sample, *_mean_of(named[name], sample, are_finite[name]), len(samples[name]))
         if not sample.size:
             axes.plot([], [], **line, label=label)
             continue
@@ -88,12 +92,23 @@ def _bin_edges(samples: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
     return np.linspace(low, high, 1 + max(_FEWEST_BINS, round(bins)))
 
 
-def _describe(name: str, sample: NDArray[np.float64], left_out: int) -> str:
-    count = len(sample)
+def _mean_of(episodes: Returns, sample: NDArray[np.float64], is_finite: NDArray[np.bool_]) -> tuple[Estimate, bool]:
+    """The mean of the finite returns with its standard error, and whether that is by blocks of a history."""
+    starts = episodes.episode_starts if isinstance(episodes, Rollout) else None
+    if not isinstance(episodes, Rollout) or starts is None:
+        return estimate_mean(sample), False
+    return estimate_mean(sample, starts[is_finite], episodes.episode_lengths[is_finite]), True
+
+
+def _describe(name: str, sample: NDArray[np.float64], mean: Estimate, by_blocks: bool, total: int) -> str:
+    count, left_out = len(sample), total - len(sample)
     if count > 1:
-        spread = sample.std(ddof=1)
-        error = spread / np.sqrt(count)
-        parts = [f"mean {_with_error(sample.mean(), error)}, sd {spread:.3g}", f"{count:,} episodes"]
+        if math.isnan(mean.standard_error):
+            told = f"{mean.value:.6g} (too short a history for an error)"
+        else:
+            told = _with_error(*mean) + (" by blocks of the history" if by_blocks else "")
+        kind = "episodes" if by_blocks else "independent episodes"
+        parts = [f"mean {told}, sd {sample.std(ddof=1):.3g}", f"{count:,} {kind}"]
     elif count == 1:
         parts = [f"return {sample[0]:.4g}", "1 episode"]
     else:

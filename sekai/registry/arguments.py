@@ -40,6 +40,18 @@ def refusals_named(function: Callable[..., Any], arguments: Collection[str], whe
         raise TypeError(refuse(refused, names, where)) from error
 
 
+def build_many(build: Callable[..., Any], num_envs: int, /, **arguments: Any) -> Any:
+    """Call a vector entry point, with ``num_envs`` by keyword where it names that, or takes keywords alone."""
+    parameters = _parameters(build)
+    by_position = any(
+        item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD, item.VAR_POSITIONAL) for item in parameters
+    )
+    named = any(item.name == "num_envs" and _is_named(item) for item in parameters)
+    if named or (parameters and not by_position):
+        return build(num_envs=num_envs, **arguments)
+    return build(num_envs, **arguments)
+
+
 def refuse(name: str, names: Sequence[str], where: str) -> str:
     """The message for an argument that is none of these names."""
     from difflib import get_close_matches

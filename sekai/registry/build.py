@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sekai.checks import check_count
 from sekai.env import Env
-from sekai.registry.arguments import refusals_named
+from sekai.registry.arguments import build_many, refusals_named
 from sekai.registry.entry_points import EntryPoint, check_no_vec_env, describe_entry_point, load_entry_point
 from sekai.registry.specs import EnvSpec, WrapperLike, check_wrappers, copy_kwargs
 
@@ -75,7 +75,7 @@ def _build_bare(spec: EnvSpec, kwargs: dict[str, Any]) -> Env[Any, Any]:
         assert spec.vector_entry_point is not None
         build = load_entry_point(spec.vector_entry_point, where)
         with refusals_named(build, kwargs, where):
-            return SingleEnv(partial(build, **kwargs))
+            return SingleEnv(partial(build_many, build, **kwargs))
     build = load_entry_point(spec.entry_point, where)
     check_no_vec_env(build, where)
     with refusals_named(build, kwargs, where):
@@ -177,6 +177,7 @@ def build_vec_env(
 
 def _build_native(spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any]) -> VecEnv[Any, Any]:
     from sekai.vector import VecEnv
+    from sekai.vector.asked import unheeded
 
     assert spec.vector_entry_point is not None
     where = f"environment {spec.id!r}"
@@ -185,12 +186,16 @@ def _build_native(spec: EnvSpec, num_envs: int, vector_kwargs: dict[str, Any]) -
     build = load_entry_point(spec.vector_entry_point, where)
     arguments = {**spec.kwargs, **limit, **vector_kwargs}
     with refusals_named(build, arguments, where):
-        vec = build(num_envs, **arguments)
+        vec = build_many(build, num_envs, **arguments)
     if not isinstance(vec, VecEnv):
         raise TypeError(f"{where}: expected a VecEnv from {source}, got {type(vec).__name__}")
     if vec.num_envs != num_envs:
         vec.close()
         raise ValueError(f"{where}: expected {num_envs} sub-envs (num_envs) from {source}, got {vec.num_envs}")
+    lost = unheeded(vec, arguments)
+    if lost is not None:
+        vec.close()
+        raise ValueError(f"{where}: {source}: {lost}")
     return vec
 
 

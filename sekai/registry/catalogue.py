@@ -74,7 +74,8 @@ class EnvRegistry:
             id: ``[namespace/]Name[-vN]``.
             entry_point: ``"module:attr"`` or a callable that returns an ``Env``.
             vector_entry_point: ``"module:attr"`` or a callable that returns a ``VecEnv``; called as
-                ``vector_entry_point(num_envs, **kwargs)``, with ``max_episode_steps=`` when there is a limit.
+                ``vector_entry_point(num_envs, **kwargs)``, with ``num_envs`` by keyword where its signature names that,
+                and with ``max_episode_steps=`` when there is a limit.
             max_episode_steps: The time limit, in steps.
             kwargs: Arguments of the entry points. Each environment that is built gets its own deep copy of them; a
                 value that cannot be copied (an open connection) is shared.

@@ -143,7 +143,8 @@ class EnvSpec:
         kwargs: Arguments of the entry points.
         additional_wrappers: What to put around each environment, innermost first.
         vector_entry_point: ``"module:attr"`` or a callable that returns a ``VecEnv``; it is called as
-            ``vector_entry_point(num_envs, **kwargs)``, with ``max_episode_steps=`` when there is a limit.
+            ``vector_entry_point(num_envs, **kwargs)``, with ``num_envs`` by keyword where its signature names that, and
+            with ``max_episode_steps=`` when there is a limit.
 
     Raises:
         TypeError: An argument has the wrong type.

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from sekai.rollouts.record import Rollout
-from sekai.rollouts.run import rollout
+from sekai.rollouts.run import history_clock, rollout
 
-__all__ = ["Rollout", "rollout"]
+__all__ = ["Rollout", "history_clock", "rollout"]

@@ -35,6 +35,8 @@ class Rollout:
         final_observations: The terminal observations of those k, a batch in that order. Empty with autoreset off,
             where the terminal observation is simply the next one, and where no episode ended.
         infos: The info columns asked for, arrays (T, N, ...) (see ``rollout``).
+        history: (T, N), where on the history that all sub-envs share each step led to, in steps; NaN where a sub-env is
+            frozen. None of an environment that tells of no such history (see ``rollout``).
     """
 
     observations: Any
@@ -47,6 +49,7 @@ class Rollout:
     final_indices: NDArray[np.intp]
     final_observations: Any
     infos: dict[str, NDArray[Any]]
+    history: NDArray[Any] | None = None
 
     @property
     def num_steps(self) -> int:
@@ -94,6 +97,14 @@ class Rollout:
     def episode_lengths(self) -> NDArray[np.int64]:
         """int64 (k,), the number of each episode's steps, in the order of ``episode_ends``."""
         return self._sum_over_episodes(np.broadcast_to(np.int64(1), self.rewards.shape))
+
+    @property
+    def episode_starts(self) -> NDArray[np.int64] | None:
+        """int64 (k,), where on the ``history`` each episode began, in the order of ``episode_ends``; None without."""
+        if self.history is None:
+            return None
+        ends: NDArray[np.int64] = self.history[self._ended()].astype(np.int64)
+        return ends - self.episode_lengths
 
     def _ended(self) -> NDArray[np.bool_]:
         return (self.terminated | self.truncated) & ~self.frozen
@@ -144,6 +155,8 @@ class Rollout:
 
 def _leaves(path: str, part: Any, leading_axes: tuple[int, ...]) -> Iterator[tuple[str, NDArray[Any]]]:
     """The arrays of a nested record, each with its path."""
+    if part is None:
+        return
     if isinstance(part, (dict, tuple)):
         for key, inner in part.items() if isinstance(part, dict) else enumerate(part):
             yield from _leaves(f"{path}/{key}", inner, leading_axes)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sekai.batching.inputs import check_actions
 from sekai.checks import check_count
+from sekai.errors import SekaiError
 from sekai.progress import progress_bar
 from sekai.rollouts.compiled import as_row_policy, can_roll, fill_compiled
 from sekai.rollouts.record import Rollout
@@ -38,6 +39,10 @@ def rollout(
     Where a sub-env's info lacks the key in a step, as that of a frozen sub-env does, the column holds NaN (integers
     and bools become float64 then) or NaT, and None in a column of anything else. Ragged, nested and mixed values make
     a column of objects, (T, N).
+
+    An environment whose sub-envs are all somewhere on one history may say so in an attribute ``history_clock``: the key
+    of an info that is an integer, where on it a step has led to, one further in each step. That is kept as the
+    rollout's ``history``, from which the errors of means over its episodes follow.
 
     Args:
         vec: Any VecEnv, wrapped or not.
@@ -83,9 +88,9 @@ def rollout(
     if not isinstance(out, (Rollout, NoneType)):
         raise TypeError(f"rollout(out=...): expected a Rollout or None, got {type(out).__name__}")
     observations = vec.reset(seed=seed, options=options).observations
-    storage = Storage(vec, observations, num_steps, keys, out)
+    storage = Storage(vec, observations, num_steps, keys, out, history_clock(vec))
     with progress_bar(num_steps, "step", wanted=progress) as advance:
-        if row_policy is not None and isinstance(vec, KernelVecEnv) and can_roll(vec, row_policy, keys):
+        if row_policy is not None and isinstance(vec, KernelVecEnv) and can_roll(vec, row_policy, storage.columns):
             last_observations = fill_compiled(storage, vec, row_policy, observations, advance)
         else:
             last_observations = fill(storage, vec, row_policy or policy, observations, advance)
@@ -110,6 +115,15 @@ def fill(
         observations = result.observations
         advance(1)
     return observations
+
+
+def history_clock(vec: VecEnv[Any, Any]) -> str | None:
+    """The key of the info that says where on one history a sub-env is; None where there is no such history."""
+    try:
+        clock = vec.get_attr("history_clock")[0]
+    except (AttributeError, SekaiError):  # through worker processes it is a VecEnvWorkerError
+        return None
+    return clock if isinstance(clock, str) else None
 
 
 def _check_keys(infos: Iterable[str]) -> list[str]:

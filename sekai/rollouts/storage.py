@@ -30,8 +30,10 @@ class Storage:
         num_steps: The number T of steps.
         infos: The keys of the infos to keep.
         out: A rollout whose memory is to be taken; None for fresh memory.
+        clock: The key of the info that is kept as the history; None for no history.
 
     Attributes:
+        columns: The infos that are kept, by their keys.
         terminated: bool (T, N), False so far; so ``frozen``.
 
     Raises:
@@ -39,7 +41,13 @@ class Storage:
     """
 
     def __init__(
-        self, vec: VecEnv[Any, Any], observations: Any, num_steps: int, infos: Iterable[str], out: Rollout | None
+        self,
+        vec: VecEnv[Any, Any],
+        observations: Any,
+        num_steps: int,
+        infos: Iterable[str],
+        out: Rollout | None,
+        clock: str | None,
     ) -> None:
         self.num_steps = num_steps
         shape = (num_steps, vec.num_envs)
@@ -60,8 +68,10 @@ class Storage:
         self.actions = room_for("actions", actions, num_steps, used("actions"))
         self.truncated = room_of("truncated", shape, np.bool_, used("truncated"))
         self.terminated, self.frozen = flags("terminated"), flags("frozen")
-        columns = {} if out is None else out.infos
-        self.columns = {key: InfoColumn(key, num_steps, columns.get(key)) for key in infos}
+        self._keys, self._clock = list(infos), clock
+        columns: dict[Any, Any] = {} if out is None else {clock: out.history, **out.infos}
+        kept = dict.fromkeys(self._keys if clock is None else [*self._keys, clock])
+        self.columns = {key: InfoColumn(key, num_steps, columns.get(key)) for key in kept}
         self._space = vec.observation_space
         self._autoreset = vec.autoreset
         self._final_indices: list[NDArray[np.intp]] = []
@@ -121,5 +131,6 @@ class Storage:
             last_observations=layout.copy_batch(last_observations),
             final_indices=np.concatenate([np.empty((0, 2), dtype=np.intp), *self._final_indices]),
             final_observations=join(self._final_observations, last_observations),
-            infos={key: column.array for key, column in self.columns.items()},
+            infos={key: self.columns[key].array for key in self._keys},
+            history=None if self._clock is None else self.columns[self._clock].array,
         )

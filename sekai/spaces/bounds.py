@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from sekai.checks import as_integers
 from sekai.spaces.space import check_shape
 
 #: Arrays with more elements than this are written in a shortened form.
@@ -80,8 +81,8 @@ class Bounds:
         for name, array in (("low", low_array), ("high", high_array)):
             if array.ndim and array.shape != shape:
                 raise ValueError(f"{where} {name}: expected a number or shape {shape}, got shape {array.shape}")
-        low_array, below = _cast(compact(low_array), dtype, -1, f"{where} low")
-        high_array, above = _cast(compact(high_array), dtype, +1, f"{where} high")
+        low_array, below = _cast(low, compact(low_array), dtype, -1, f"{where} low")
+        high_array, above = _cast(high, compact(high_array), dtype, +1, f"{where} high")
         crossed = low_array > high_array
         if crossed.any():
             at = np.argwhere(np.broadcast_to(crossed, shape))
@@ -295,9 +296,11 @@ def array_of(x: Any) -> Any:
     if not isinstance(x, (list, tuple, int, float)):
         return None
     try:
-        return _as_array(x, "array_of")
+        array = _as_array(x, "array_of")
     except (TypeError, ValueError):
         return None
+    integers = as_integers(x) if array.dtype.kind == "f" else None
+    return array if integers is None else integers
 
 
 def describe_array(array: NDArray[Any], shape: tuple[int, ...], *, scalar: bool = False) -> str:
@@ -320,9 +323,10 @@ def describe_array(array: NDArray[Any], shape: tuple[int, ...], *, scalar: bool 
 
 def _as_array(bound: ArrayLike, where: str) -> NDArray[Any]:
     try:
-        # NumPy has no integer dtype for the largest Python ints, a float dtype may still hold them.
-        huge = isinstance(bound, int) and not -(2**63) <= bound < 2**64
-        array = np.asarray(float(bound) if huge else bound)  # type: ignore[arg-type]
+        array = np.asarray(bound)
+        if array.dtype.hasobject and all(isinstance(each, (int, float, np.number)) for each in array.flat):
+            # NumPy has no integer dtype for the largest Python ints, a float dtype may still hold them.
+            array = array.astype(np.float64)
     except OverflowError:
         raise ValueError(f"{where}: expected values that fit a dtype, got {bound!r}") from None
     except ValueError:
@@ -345,8 +349,18 @@ def _infer_shape(low: Any, low_array: NDArray[Any], high: Any, high_array: NDArr
     return shapes.pop() if shapes else (1,)
 
 
-def _cast(bound: NDArray[Any], dtype: np.dtype[Any], side: int, where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """One side's bounds in ``dtype``, and where they are finite; ``side`` is -1 for low, +1 for high."""
+def _cast(
+    given: Any, bound: NDArray[Any], dtype: np.dtype[Any], side: int, where: str
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """One side's bounds in ``dtype``, and where they are finite; ``side`` is -1 for low, +1 for high.
+
+    Args:
+        given: As the user wrote them.
+        bound: The same as NumPy reads them.
+        dtype: The dtype.
+        side: Which side.
+        where: What error messages call it.
+    """
     floating = bound.dtype.kind == "f"
     if floating and np.isnan(bound).any():
         raise ValueError(f"{where}: expected numbers, got NaN")
@@ -362,12 +376,19 @@ def _cast(bound: NDArray[Any], dtype: np.dtype[Any], side: int, where: str) -> t
     least, most = _integer_limits(dtype)
     if infinite.any() and (dtype.kind == "b" or (side < 0 and dtype.kind == "u")):
         raise ValueError(f"{where}: {dtype} has no values without bound, got {side * np.inf}")
-    finite = bound[~infinite]
+    if floating and not isinstance(given, np.ndarray):
+        # Beside an infinity, or one that fits uint64 alone, NumPy reads integers as floats, which rounds them.
+        exact = np.array(given, dtype=object)
+        for index, number in np.ndenumerate(exact):
+            exact[index] = number.item() if isinstance(number, np.generic) else number
+    else:
+        exact = bound
+    finite = exact[~infinite]
     if floating:
         # ``most + 1`` is a power of two and so exact as a float, which ``most`` itself need not be.
         fits = (finite == np.floor(finite)) & (finite >= float(least)) & (finite < float(most + 1))
         if not fits.all():
-            raise ValueError(f"{where}: expected whole numbers that fit {dtype}, got {finite[~fits][0]}")
+            raise ValueError(f"{where}: expected whole numbers that fit {dtype}, got {bound[~infinite][~fits][0]}")
     elif finite.size and (int(finite.min()) < least or int(finite.max()) > most):
         worst = finite.min() if int(finite.min()) < least else finite.max()
         raise ValueError(f"{where}: expected values that fit {dtype}, got {worst}")

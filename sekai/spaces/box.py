@@ -115,9 +115,6 @@ class Box(Space[NDArray[Any]]):
         """The arrays that ``to_jsonable`` wrote."""
         return [np.asarray(sample, dtype=self.dtype).reshape(self.shape) for sample in samples]
 
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and isinstance(other, Box) and self.bounds == other.bounds
-
     def __repr__(self) -> str:
         low, high = self.bounds.describe()
         return f"Box({low}, {high}, {self.shape}, {self.dtype})"

@@ -122,9 +122,6 @@ class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]]):
     def __len__(self) -> int:
         return len(self.spaces)
 
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and isinstance(other, Dict) and self.spaces == other.spaces
-
     def __repr__(self) -> str:
         return f"Dict({self.spaces!r})"
 
@@ -217,9 +214,6 @@ class Tuple(Space[tuple[Any, ...]], collections.abc.Sequence[Space[Any]]):
 
     def __len__(self) -> int:
         return len(self.spaces)
-
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and isinstance(other, Tuple) and self.spaces == other.spaces
 
     def __repr__(self) -> str:
         return f"Tuple({self.spaces!r})"

@@ -78,8 +78,5 @@ class Discrete(Space[np.int64]):
         """The integers that ``to_jsonable`` wrote."""
         return [np.int64(sample) for sample in samples]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Discrete) and super().__eq__(other) and (self.n, self.start) == (other.n, other.start)
-
     def __repr__(self) -> str:
         return f"Discrete({self.n}, start={self.start})" if self.start else f"Discrete({self.n})"

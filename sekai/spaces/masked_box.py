@@ -217,16 +217,6 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
             for sample in samples
         ]
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            super().__eq__(other)
-            and isinstance(other, MaskedBox)
-            and self.values_shape == other.values_shape
-            and self.batch_shape == other.batch_shape
-            and bool(self.fill_value == other.fill_value)
-            and self.bounds == other.bounds
-        )
-
     def __repr__(self) -> str:
         low, high = self.bounds.describe()
         text = f"{low}, {high}, {self.shape}, max_size={self.max_size}, dtype={self.dtype}"

@@ -36,6 +36,8 @@ class MultiBinary(Space[NDArray[np.int8]]):
     shape: tuple[int, ...]
     dtype: np.dtype[np.int8]
 
+    _uncompared = ("n",)  # the shape, as it was given
+
     def __init__(self, n: int | Iterable[int], seed: int | None = None) -> None:
         shape: tuple[int, ...]
         self.n: int | tuple[int, ...]

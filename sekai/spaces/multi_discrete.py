@@ -36,6 +36,8 @@ class MultiDiscrete(Space[NDArray[Any]]):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
+    _uncompared = ("_nvec",)  # the bounds, stored with or without what repeats
+
     def __init__(
         self,
         nvec: ArrayLike,
@@ -100,9 +102,6 @@ class MultiDiscrete(Space[NDArray[Any]]):
     def from_jsonable(self, samples: Iterable[Any]) -> list[NDArray[Any]]:
         """The arrays that ``to_jsonable`` wrote."""
         return [np.asarray(sample, dtype=self.dtype).reshape(self.shape) for sample in samples]
-
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and isinstance(other, MultiDiscrete) and self.bounds == other.bounds
 
     def __repr__(self) -> str:
         text = describe_array(self._nvec, self.shape)

@@ -132,14 +132,6 @@ class Sequence(Space[Any]):
         features = [tuple(self.feature_space.from_jsonable(sample)) for sample in samples]
         return [stack_features(self.feature_space, sample) for sample in features] if self.stack else list(features)
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            super().__eq__(other)
-            and isinstance(other, Sequence)
-            and self.feature_space == other.feature_space
-            and (self.max_length, self.stack) == (other.max_length, other.stack)
-        )
-
     def __repr__(self) -> str:
         limit = "" if self.max_length is None else f", max_length={self.max_length}"
         return f"Sequence({self.feature_space!r}{limit}{', stack=True' if self.stack else ''})"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,8 +19,9 @@ T_co = TypeVar("T_co", covariant=True)
 class Space(ABC, Generic[T_co]):
     """A set of values, with a way to draw from it and to tell whether it holds a value.
 
-    Spaces compare equal by class and arguments; the state of their generator does not count. They can be
-    pickled and deep-copied, generator included.
+    Spaces are equal when they are of one class and hold the same, also in attributes of a user's own class: numbers,
+    text, arrays, spaces and containers of them by value, anything else as its own ``==`` says, which for most objects
+    is identity. Generators do not count. Spaces are hashable, and can be pickled and deep-copied, generator included.
 
     Args:
         shape: Shape of an element, None when an element is not one array.
@@ -95,15 +97,76 @@ class Space(ABC, Generic[T_co]):
         return list(samples)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            type(self) is type(other)
-            and isinstance(other, Space)
-            and self.shape == other.shape
-            and self.dtype == other.dtype
-        )
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return False
+        return are_equal(self._attributes(), other._attributes())
 
-    # A space changes with every sample that it draws.
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        # What a class adds may not be hashable; spaces that differ in that alone are told apart by ``==``.
+        return hash((type(self), getattr(self, "shape", None), getattr(self, "dtype", None)))
+
+    #: Attributes that follow from others and may be written in several ways.
+    _uncompared: tuple[str, ...] = ()
+
+    def _attributes(self) -> dict[str, Any]:
+        """What tells this space from others of its class."""
+        kind = type(self)
+        left_out = ("_rng", *kind._uncompared)
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in left_out and not isinstance(getattr(kind, name, None), cached_property)
+        }
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    """Whether two values are the same, at any depth; arrays entry by entry, NaN as equal to itself.
+
+    What cannot be compared is the same if it is one object; of two generators nothing is compared.
+    """
+    if one is other:
+        return True
+    for kind, same in _SAME.items():
+        if isinstance(one, kind):
+            return type(one) is type(other) and same(one, other)
+    if _is_generator(one) and _is_generator(other):
+        return True
+    try:
+        return bool(one == other) or bool(one != one and other != other)
+    except Exception:  # a data frame, or another that has no one answer
+        return False
+
+
+def _is_generator(value: Any) -> bool:
+    # By name: both modules take their time to be imported.
+    return any(
+        kind.__module__ == "random" or kind.__module__.startswith("numpy.random.") for kind in type(value).__mro__
+    )
+
+
+def _same_dicts(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    return one.keys() == other.keys() and all(are_equal(value, other[key]) for key, value in one.items())
+
+
+def _same_sequences(one: Any, other: Any) -> bool:
+    return len(one) == len(other) and all(map(are_equal, one, other))
+
+
+def _same_arrays(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if one.dtype.kind not in "biufcmM":
+        return are_equal(one.tolist(), other.tolist())
+    return bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+_SAME: dict[Any, Callable[[Any, Any], bool]] = {
+    dict: _same_dicts,
+    (list, tuple): _same_sequences,
+    np.ndarray: _same_arrays,
+}
 
 
 def check_shape(shape: Any, where: str) -> tuple[int, ...]:

@@ -60,6 +60,9 @@ class Examination:
             recording = record(vec, inputs)
             kernels = find_kernels(vec.unwrapped)
             is_native = isinstance(vec.unwrapped, NativeVecEnv)
+        if is_native:
+            limit = self._limit(inputs)
+            self.problems += self.factory.unheeded(max_episode_steps=limit, autoreset_options={})
         compiled = compiles()
         forms = find_forms(kernels) if compiled else []
         recording.global_draws |= global_draws(forms)
@@ -91,8 +94,7 @@ class Examination:
         """A recording in which episodes end, if there can be one."""
         if any(snapshot.done for snapshot in recording.snapshots):
             return recording
-        limit = max(1, len(inputs.actions) // _EPISODES)
-        limited = self.factory.having(max_episode_steps=limit)
+        limited = self.factory.having(max_episode_steps=self._limit(inputs))
         if limited is None:
             self.hints.append(
                 f"no episode ended within {len(inputs.actions)} steps, so autoreset and freezing were not seen; "
@@ -105,6 +107,10 @@ class Examination:
         again.problems = {**again.problems, **recording.problems}
         again.global_draws = recording.global_draws
         return again
+
+    def _limit(self, inputs: Inputs) -> int:
+        """A time limit under which a run has several episodes."""
+        return max(1, len(inputs.actions) // _EPISODES)
 
     def _compare(self, reference: ReferenceRun, recording: Recording, wide_rows: int) -> None:
         """Compare other runs with the first."""

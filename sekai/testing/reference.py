@@ -13,9 +13,14 @@ from sekai.seeding import make_seed_sequence
 from sekai.testing.snapshots import CallFailed, Difference, Snapshot, first_difference
 from sekai.testing.values import describe, name_error
 from sekai.vector import VecEnv
+from sekai.vector.asked import unheeded
 
 #: Builds a VecEnv of so many sub-envs.
 Factory = Callable[..., VecEnv[Any, Any]]
+
+
+class Unheeded(CallFailed):
+    """A VecEnv has not what its factory was asked for."""
 
 
 class VecEnvFactory:
@@ -57,7 +62,24 @@ class VecEnvFactory:
         if vec.num_envs != num_envs:
             vec.close()
             raise CallFailed(f"factory({call}): expected {num_envs} sub-envs (num_envs), got {vec.num_envs}")
+        # Autoreset has a check of its own, of what is shown at the ends of episodes.
+        lost = unheeded(vec, {name: value for name, value in self._arguments.items() if name != "autoreset"})
+        if lost is not None:
+            vec.close()
+            raise Unheeded(f"factory: {lost}")
         return vec
+
+    def unheeded(self, **arguments: Any) -> list[str]:
+        """Which of some arguments the factory takes, but does nothing with."""
+        found = []
+        for name, value in arguments.items():
+            try:
+                self.having(**{name: value})
+            except Unheeded as failure:
+                found.append(str(failure))
+            except CallFailed:  # of another reason, which is told where the argument is needed
+                pass
+        return found
 
     def having(self, **arguments: Any) -> VecEnvFactory | None:
         """The same with further arguments; None if the factory does not take them.

@@ -47,6 +47,8 @@ def check_vec_env(
     the kernel and the line, and then nothing else, since anything may follow from it. That takes a second or two, and
     the market as many steps in plain Python. ``sekai check`` does so.
 
+    A native env that takes ``max_episode_steps`` or ``autoreset_options`` and does nothing with it is reported.
+
     Where no episode ends within ``n_steps``, the checks are made under a shorter ``max_episode_steps``, if the factory
     takes one. A wrapper that learns from what it sees, such as ``VecNormalizeObservation``, makes rows depend on each
     other, which is reported: check the VecEnv inside it.

@@ -16,21 +16,17 @@ _MARK = "_sekai_shared"
 
 
 def shared(member: _F) -> _F:
-    """Mark a method (or property getter) of a NativeVecEnv as shared by every sub-env.
+    """Say of a method or a property of a native env that what it gives belongs to all sub-envs alike.
 
-    ``get_attr()`` / ``call()`` then give its value to every sub-env as it is, instead of splitting an array with a
-    leading ``num_envs`` axis, which would mistake e.g. a schedule of n_steps rows for per-env values whenever
-    ``n_steps == num_envs``.
+    By its shape alone nobody could tell: a price grid of 64 levels looks like one number for each of 64 sub-envs, and
+    ``get_attr()`` and ``call()`` would deal it out.
 
     Examples:
-        >>> class MyVecEnv(NativeVecEnv):
-        ...     @shared
-        ...     def schedule(self) -> np.ndarray:  # (n_steps, 1), the same for every sub-env
-        ...         ...
-        ...
+        >>> class Auction(NativeVecEnv):
         ...     @property
         ...     @shared
-        ...     def tick_sizes(self) -> np.ndarray: ...
+        ...     def levels(self) -> np.ndarray:  # (64,), prices at which anybody may bid
+        ...         return self._levels
     """
     setattr(_function_of(member), _MARK, True)
     return member
@@ -110,6 +106,24 @@ def _convert(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return converted if kept else values
 
 
+def is_owned(kind: type, name: str) -> bool:
+    """Whether an attribute of a vector environment is private, or one that a class of the kit brings along.
+
+    A property of the kit that can be assigned to is none.
+    """
+    if name.startswith("_"):
+        return True
+    for provider in kind.__mro__:
+        if provider.__module__.partition(".")[0] != "sekai":
+            continue
+        member = vars(provider).get(name)
+        if isinstance(member, property) and member.fset is not None:
+            return False
+        if name in vars(provider) or name in vars(provider).get("__annotations__", ()):
+            return True
+    return False
+
+
 def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -> None:
     """Change an existing attribute of ``owner``.
 
@@ -124,8 +138,14 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
         spread: The same as one value per sub-env.
 
     Raises:
-        AttributeError: There is no such name, since a new attribute would have no effect on the simulation.
+        AttributeError: There is no such name, since a new attribute would have no effect on the simulation; or it is
+            one that the kit itself uses.
     """
+    if is_owned(type(owner), name):
+        raise AttributeError(
+            f"set_attr: {type(owner).__name__}.{name}: expected an attribute of the simulation, got one that the "
+            "vector environment itself works with"
+        )
     if not hasattr(owner, name):
         raise AttributeError(
             f"set_attr: {type(owner).__name__} has no attribute {name!r}; a new one would have no effect"
@@ -136,5 +156,8 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
         values = stack_values(spread)
         checks = hasattr(getattr(type(owner), name, None), "__set__")
         if per_env and not checks and values.dtype.kind in "biuf" and current.dtype.kind in "biuf":
+            if values.shape != current.shape:
+                expected = f"expected a value of shape {current.shape[1:]} for each sub-env (a list holds one each)"
+                raise ValueError(f"set_attr({name!r}): {expected}, got one of shape {values.shape[1:]}")
             values = _convert(values, current.dtype)
     setattr(owner, name, values)

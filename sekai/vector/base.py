@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sekai.batching.inputs import spread_values
 from sekai.batching.layout import batch_space
-from sekai.errors import ResetRequired, VecEnvClosed
+from sekai.errors import AsyncCallPending, ResetRequired, VecEnvClosed
 from sekai.mirror import AsyncMirror
 from sekai.results import VecResetResult, VecStepResult
 from sekai.spaces import Space
@@ -22,25 +22,24 @@ _VecEnvT = TypeVar("_VecEnvT", bound="VecEnv[Any, Any]")
 
 
 class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
-    """Abstract base for vectorised environments.
+    """N copies of an environment behind one ``step()`` and one ``reset()``, which take and give batches.
 
-    Runs N environments in parallel and returns batched results. ``observation_space`` and ``action_space`` are
-    always the single-env spaces, ``batch_observation_space`` and ``batch_action_space`` the batched ones.
+    ``observation_space`` and ``action_space`` describe one sub-env, ``batch_observation_space`` and
+    ``batch_action_space`` all of them.
 
-    **Autoreset** (on by default): when a sub-env finishes an episode it is reset in the same ``step()`` call. The
-    returned observation for that env is the first observation of the new episode; the terminal observation and
-    info are in ``infos[i]["final_observation"]`` and ``infos[i]["final_info"]``, and the reset info in
-    ``infos[i]["reset_info"]``.
+    **Autoreset** is the default: the step that ends an episode begins the next one, whose first observation it
+    shows. How the old one ended is in that sub-env's info: ``final_observation`` and ``final_info``; what its reset
+    told is under ``reset_info``.
 
-    **Without autoreset**, a sub-env that finishes an episode is frozen until the next ``reset()``: it is not
-    stepped again and its action is ignored, and every later ``step()`` returns, for it, its final observation,
-    reward 0, its final flags and an empty info. A sub-env that resets itself (its info carries
-    ``final_observation``) is not frozen.
+    **Without autoreset** a sub-env whose episode has ended is frozen. Steps leave it alone, whatever its action, and
+    repeat its last observation and flags, with reward 0 and an empty info, until ``reset()``. One that resets itself
+    (it shows by a ``final_observation`` in its info) goes on instead.
 
-    Results are snapshots: no later step changes them, and writing into them never changes the simulation.
+    A result belongs to the caller: later steps do not change it, and the simulation does not see what is written into
+    it.
 
-    Every VecEnv has ``async_step()`` and ``async_reset()``; by default they run the sync methods, also those of a
-    subclass that overrides only these.
+    ``async_step()`` and ``async_reset()`` are there in every subclass; where they are not written, they run its
+    ``step()`` and ``reset()``.
 
     Attributes:
         num_envs: The number N of sub-envs.
@@ -87,9 +86,9 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         """Reset all environments.
 
         Args:
-            seed: An int derives one independent seed per sub-env; a list (a tuple, a 1-D integer array) gives each
-                sub-env its own seed; None continues each sub-env's RNG stream.
-            options: One dict for all sub-envs, or a list with one per sub-env.
+            seed: An int, from which every sub-env gets a seed of its own that tells nothing of the others'; or the
+                seeds themselves, in a list, a tuple or a 1-D integer array; None lets all streams go on.
+            options: A dict that every sub-env is told, or a list of dicts, one for each.
 
         Raises:
             TypeError: A seed is no integer, or options are no dict.
@@ -101,8 +100,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
     def close(self) -> None:
         """Close all sub-environments and release resources; closing again does nothing.
 
-        Every sub-env is closed even if closing another one raises; the first such error is re-raised once
-        everything is released.
+        An error in closing one keeps no other from being closed; the first is raised at the end.
         """
 
     if TYPE_CHECKING:  # AsyncMirror provides them; here are their types
@@ -118,13 +116,44 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         ) -> VecResetResult[Any]:
             """Async reset; the default runs ``reset()``."""
 
+    # -- resets of some sub-envs ---------------------------------------------------------------------------
+
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs, while the others stay where they are.
+
+        For loops that ask for the next episode later than in the step that ends one. Random streams go on, and the
+        options are those of ``autoreset_options``.
+
+        Args:
+            rows: intp (k,), ascending: sub-envs that are frozen.
+
+        Returns:
+            Their first observations, a batch of k, and k infos, both in the order of ``rows``.
+
+        Raises:
+            ValueError: One of them is not frozen; nothing has been reset.
+            NotImplementedError: This VecEnv resets all its sub-envs or none (see ``resets_frozen``).
+            VecEnvClosed: After ``close()``.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.reset_frozen(): it resets all its sub-envs or none")
+
+    @property
+    def resets_frozen(self) -> bool:
+        """Whether there is a ``reset_frozen()``, which every backend of the kit has."""
+        return type(self).reset_frozen is not VecEnv.reset_frozen
+
+    def _require_frozen(self, rows: NDArray[np.intp]) -> None:
+        self._require_open("reset_frozen()")
+        running = rows[~self.frozen[rows]]
+        if running.size:
+            raise ValueError(f"reset_frozen(rows): expected sub-envs that are frozen, got {running.tolist()}")
+
     # -- sub-env attributes --------------------------------------------------------------------------------
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment.
+        """Call a method of every sub-env, or read it if it is no method; found as ``get_attr()`` finds it.
 
-        Like ``get_attr()``, the name is looked up through each sub-env's wrapper stack. A VecEnv without sub-env
-        objects looks on itself, as ``NativeVecEnv`` documents.
+        Where there are no sub-env objects, it is this object's own (see ``NativeVecEnv``).
 
         Returns:
             One value per sub-env.
@@ -136,7 +165,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         return read_shared_object(self, method, self.num_envs, args, kwargs, call=True)
 
     def get_attr(self, name: str) -> list[Any]:
-        """Get an attribute from each sub-environment, searching its wrapper stack.
+        """An attribute of every sub-env, in the outermost of its wrappers that has it.
 
         Returns:
             One value per sub-env.
@@ -148,9 +177,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         return read_shared_object(self, name, self.num_envs)
 
     def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Set an attribute on each sub-environment (one value, or a list of ``num_envs``).
-
-        The value goes to the outermost layer of each sub-env's wrapper stack that has the attribute.
+        """Change an attribute of every sub-env, in the outermost of its wrappers that has it, else in itself.
 
         Args:
             name: The attribute.
@@ -167,12 +194,12 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     @property
     def batch_observation_space(self) -> Space[Any]:
-        """The space of a batched observation, with a leading ``num_envs`` axis."""
+        """The space of the observations of all sub-envs, each part with a first axis of them."""
         return self._batch_space("observation", self.observation_space)
 
     @property
     def batch_action_space(self) -> Space[Any]:
-        """The space of a batched action, with a leading ``num_envs`` axis."""
+        """The space of the actions of all sub-envs, each part with a first axis of them."""
         return self._batch_space("action", self.action_space)
 
     def _batch_space(self, kind: str, space: Space[Any]) -> Space[Any]:
@@ -218,7 +245,17 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        try:
+            self.close()
+            return
+        except AsyncCallPending:
+            pass
+        # There is nobody left to await it, and the error that ended the block is the one to hear of.
+        self._give_up_call()
         self.close()
+
+    def _give_up_call(self) -> None:
+        """Cancel the call that keeps ``close()`` from closing; only a backend that refuses to close has one."""
 
     def __repr__(self) -> str:
         name = type(self).__name__ if self.spec is None else f"{type(self).__name__} {self.spec.id}"

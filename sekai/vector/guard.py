@@ -30,3 +30,8 @@ class CallGuard:
             raise AsyncCallPending(f"{self._owner}.{call}: an earlier {self._pending} is still running; await it first")
         self._pending = call
         return self._lock
+
+    def wait(self) -> None:
+        """Wait until no call runs."""
+        with self._lock:
+            pass

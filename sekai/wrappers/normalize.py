@@ -147,8 +147,6 @@ class NormalizeReward(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsTy
 
     def _scale(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
         rewards = np.array([result.reward], dtype=np.float64)
-        self._discounted.update(rewards, learn=self.update_running_mean)
-        reward = self._discounted.scale(rewards).item()
-        if result.done:
-            self._discounted.reset()
+        dones = np.array([result.done])
+        reward = self._discounted.step(rewards, dones, learn=self.update_running_mean).item()
         return StepResult(result.observation, reward, result.terminated, result.truncated, result.info)

@@ -23,7 +23,7 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, Ac
         max_episode_steps: The limit, at least 1.
 
     Attributes:
-        max_episode_steps: The limit.
+        max_episode_steps: The limit; another one holds from the next step on.
         elapsed_steps: Steps of the current episode so far.
 
     Raises:
@@ -33,8 +33,17 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, Ac
 
     def __init__(self, env: Env[ObsType, ActType], max_episode_steps: int) -> None:
         super().__init__(env)
-        self.max_episode_steps = check_count(max_episode_steps, "TimeLimit: max_episode_steps")
+        self.max_episode_steps = max_episode_steps
         self.elapsed_steps = 0
+
+    @property
+    def max_episode_steps(self) -> int:
+        """The limit."""
+        return self._limit
+
+    @max_episode_steps.setter
+    def max_episode_steps(self, limit: int) -> None:
+        self._limit = check_count(limit, "TimeLimit: max_episode_steps")
 
     def step(self, action: ActType) -> StepResult[ObsType]:
         """Step the env, truncated at the limit."""
@@ -59,6 +68,6 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, Ac
     def _count(self, result: StepResult[ObsType]) -> StepResult[ObsType]:
         elapsed = self.elapsed_steps + 1
         self.elapsed_steps = 0 if resets_itself(result.info) else elapsed
-        truncated = result.truncated or elapsed >= self.max_episode_steps
+        truncated = result.truncated or elapsed >= self._limit
         info = {**result.info, ELAPSED_STEPS: elapsed}
         return StepResult(result.observation, result.reward, result.terminated, truncated, info)

@@ -46,6 +46,8 @@ class MarketMakingParams(NamedTuple):
         midprice: "brownian", "geometric", "ou" or "jumps".
         reward: "pnl", "running_penalty" or "exp_utility".
         observe: "basic" or "full".
+        tell_quotes: Whether infos tell the quotes that stood, which makes a step of many sub-envs slower by a fifth;
+            None for where ``clip_quotes`` makes them others than were asked for.
         drift: ``mu``: price per time ("brownian"), or a fraction of the price per time ("geometric", "jumps").
         mean_reversion: ``kappa`` of "ou", per time, above 0.
         mean_price: ``m`` of "ou"; None for the initial price.
@@ -69,6 +71,7 @@ class MarketMakingParams(NamedTuple):
     midprice: str = "brownian"
     reward: str = "pnl"
     observe: str = "basic"
+    tell_quotes: bool | None = None
     drift: float = 0.0
     mean_reversion: float = 1.0
     mean_price: float | None = None
@@ -116,16 +119,34 @@ def check(params: MarketMakingParams) -> None:
 
 
 class Limits(NamedTuple):
-    """How many units: ``most`` may be held, and ``unit`` are what an observation counts in."""
+    """What follows for all sub-envs.
+
+    Attributes:
+        most: Units that may be held, infinite where there is no limit.
+        unit: Units that an observation counts in, 1 where there is no limit.
+        tells_quotes: Whether infos tell the quotes.
+    """
 
     most: float
     unit: float
+    tells_quotes: bool
 
 
 def prepare(params: MarketMakingParams) -> Limits:
-    """The limits; infinite, and 1, where there is none."""
+    """The limits, and whether quotes are told."""
     limit = params.max_inventory
-    return Limits(math.inf, 1.0) if limit is None else Limits(float(limit), float(limit))
+    most, unit = (math.inf, 1.0) if limit is None else (float(limit), float(limit))
+    return Limits(most, unit, params.clip_quotes if params.tell_quotes is None else params.tell_quotes)
+
+
+#: What a reset tells.
+RESET_INFOS = ("mid_price", "inventory", "cash", "wealth")
+
+
+def infos(params: MarketMakingParams) -> tuple[str, ...]:
+    """What a step tells."""
+    quotes = ("bid_price", "ask_price") if prepare(params).tells_quotes else ()
+    return (*RESET_INFOS, "bid_filled", "ask_filled", *quotes)
 
 
 class Rates(NamedTuple):
@@ -197,6 +218,9 @@ class State(NamedTuple):
         wealth: Cash and the inventory at the mid.
         bid_filled: Whether the last step bought a unit.
         ask_filled: Whether it sold one.
+        bid_price: What the last step bid, price: the mid it began with, less the distance that counted; 0 where infos
+            do not tell it.
+        ask_price: What it asked, likewise.
     """
 
     mid_price: np.float64
@@ -205,6 +229,8 @@ class State(NamedTuple):
     wealth: np.float64
     bid_filled: np.bool_
     ask_filled: np.bool_
+    bid_price: np.float64
+    ask_price: np.float64
 
 
 @jit
@@ -248,8 +274,9 @@ def step_row(params: Any, derived: Any, state: State, random: Any, i: int, elaps
     bought = float64(hit) if inventory < derived.most else 0.0
     sold = float64(lift) if inventory > -derived.most else 0.0
     before = cash + inventory * mid
+    bid_price, ask_price = mid - float64(bid), mid + float64(ask)
     inventory += bought - sold
-    cash += sold * (mid + float64(ask)) - bought * (mid - float64(bid))
+    cash += sold * ask_price - bought * bid_price
 
     move = derived.shift + derived.scale * float64(maths.normal(word_2, word_3))
     if params.midprice == "brownian" or params.midprice == "ou":
@@ -263,6 +290,8 @@ def step_row(params: Any, derived: Any, state: State, random: Any, i: int, elaps
     wealth = cash + inventory * mid
     state.mid_price[i], state.inventory[i], state.cash[i], state.wealth[i] = mid, inventory, cash, wealth
     state.bid_filled[i], state.ask_filled[i] = bought != 0.0, sold != 0.0
+    if derived.tells_quotes:
+        state.bid_price[i], state.ask_price[i] = bid_price, ask_price
     over = elapsed + 1 >= params.n_steps
     reward = wealth - before
     if params.reward == "running_penalty":
@@ -321,9 +350,11 @@ class MarketMakingVecEnv(KernelVecEnv[Any, Any]):
 
     Episode: starts with cash and inventory 0, is truncated after N steps and never terminated.
 
-    Infos, of a step and a reset: ``mid_price``, ``inventory``, ``cash``, ``wealth`` (also attributes); of a step
-    ``bid_filled`` and ``ask_filled`` as well. Every draw comes from ``streams``: a sub-env's numbers depend on its seed
-    alone.
+    Infos, of a step and a reset: ``mid_price``, ``inventory``, ``cash``, ``wealth`` (also attributes), and every
+    parameter that is ``Randomized``; of a step ``bid_filled`` and ``ask_filled`` (one unit each) as well, and with
+    ``tell_quotes`` also ``bid_price`` and ``ask_price``, the quotes that stood, at which fills were made: S[t] - db and
+    S[t] + da, with the distances that counted. Every draw comes from ``streams``: a sub-env's numbers depend on its
+    seed alone.
 
     Parameters are those of ``MarketMakingParams``. They are attributes too, and ``set_attr`` changes numbers from the
     next step on (the initial price from the next reset on). A number may be given as one for all sub-envs, one for
@@ -346,8 +377,8 @@ class MarketMakingVecEnv(KernelVecEnv[Any, Any]):
     reset_row, step_row, observe_row = reset_row, step_row, observe_row
     observation_space = observation_space
     action_space = Box(-np.inf, np.inf, (2,), np.float32)
-    reset_infos = ("mid_price", "inventory", "cash", "wealth")
-    infos = (*reset_infos, "bid_filled", "ask_filled")
+    reset_infos = RESET_INFOS
+    infos = infos
 
     #: Builders of the policies offered by name; each takes a VecEnv of this market.
     policies: ClassVar[Any] = baselines.POLICIES

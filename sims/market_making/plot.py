@@ -17,7 +17,8 @@ def plot_market_making(record: Rollout, *, env: int = 0, episode: int = 0) -> Fi
     """A rollout of ``MarketMaking-v0``: one episode on the left, all of them on the right.
 
     Args:
-        record: With the infos "mid_price", "inventory", "wealth", "bid_filled" and "ask_filled".
+        record: With the infos "mid_price", "inventory", "wealth", "bid_filled" and "ask_filled", and where the market
+            tells them, "bid_price" and "ask_price" (see ``sims.plots.plot_quotes``).
         env: Which sub-env's episode.
         episode: Which of its episodes.
 

@@ -4,6 +4,10 @@ Every measure takes the wealth of one path, (T,), or of N paths side by side, (T
 points and so T - 1 steps, and gives one number, or one per path (N,). A whole path goes in, the wealth before the
 first step included. Computed in float64.
 
+A rollout holds several episodes after each other, and no wealth before their first steps: ``episodes(record, "wealth",
+start=1.0)`` cuts it into paths. Measures that are one number of a path take all of them, of any lengths, and give (k,);
+``paths.mean(...)`` of those is an ``Estimate``, with a standard error that holds also for windows of one history.
+
 The same rules hold for all of them:
 
 - **Relative or not.** By default a step's return is relative, ``W[t+1] / W[t] - 1``, and wealth has to be above 0 at
@@ -24,18 +28,22 @@ The same rules hold for all of them:
 
 from __future__ import annotations
 
+from sekai.estimates import Estimate
 from sims.metrics.activity import hit_rate, turnover
 from sims.metrics.drawdowns import drawdown, drawdown_length, max_drawdown, max_drawdown_length
+from sims.metrics.episodes import Episodes, episodes
 from sims.metrics.growth import annualised_return, annualised_volatility, total_return
 from sims.metrics.paths import returns
-from sims.metrics.ratios import Estimate, sharpe_ratio, sortino_ratio
+from sims.metrics.ratios import sharpe_ratio, sortino_ratio
 
 __all__ = [
+    "Episodes",
     "Estimate",
     "annualised_return",
     "annualised_volatility",
     "drawdown",
     "drawdown_length",
+    "episodes",
     "hit_rate",
     "max_drawdown",
     "max_drawdown_length",

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sims.metrics.episodes import of_each_episode
 from sims.metrics.paths import read_numbers, read_periods, read_wealth
 
 
+@of_each_episode
 def hit_rate(wealth: ArrayLike) -> Any:
     """The share of steps with a gain among those in which wealth changed at all.
 
@@ -29,6 +31,7 @@ def hit_rate(wealth: ArrayLike) -> Any:
         return np.divide(gains, gains + losses)
 
 
+@of_each_episode
 def turnover(traded: ArrayLike, periods_per_year: float, *, wealth: ArrayLike | None = None) -> Any:
     """How many times a year the wealth is traded: the mean of what a step trades, over the wealth before it, per year.
 

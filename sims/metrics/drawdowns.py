@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sims.metrics.episodes import of_each_episode
 from sims.metrics.paths import read_wealth
 
 
@@ -32,6 +33,7 @@ def drawdown(wealth: ArrayLike, *, relative: bool = True) -> NDArray[np.float64]
     return _drawdown(read_wealth(wealth, "drawdown", relative), relative)
 
 
+@of_each_episode
 def max_drawdown(wealth: ArrayLike, *, relative: bool = True) -> Any:
     """The deepest drawdown of a path, as ``drawdown`` gives it.
 
@@ -65,6 +67,7 @@ def drawdown_length(wealth: ArrayLike) -> NDArray[np.float64]:
     return _length(read_wealth(wealth, "drawdown_length", relative=False))
 
 
+@of_each_episode
 def max_drawdown_length(wealth: ArrayLike) -> Any:
     """Steps of the longest drawdown of a path: from its peak until wealth is there again, or to the end of the path.
 

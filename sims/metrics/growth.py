@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sims.metrics.episodes import of_each_episode
 from sims.metrics.paths import deviation_of, read_periods, read_wealth, returns_of, rounding_of
 
 
+@of_each_episode
 def total_return(wealth: ArrayLike, *, relative: bool = True) -> Any:
     """What the whole path returned.
 
@@ -29,6 +31,7 @@ def total_return(wealth: ArrayLike, *, relative: bool = True) -> Any:
         return paths[-1] / paths[0] - 1.0 if relative else paths[-1] - paths[0]
 
 
+@of_each_episode
 def annualised_return(wealth: ArrayLike, periods_per_year: float, *, relative: bool = True) -> Any:
     """The return per year that would have come to the same.
 
@@ -57,6 +60,7 @@ def annualised_return(wealth: ArrayLike, periods_per_year: float, *, relative: b
         return per_step * (paths[-1] - paths[0])
 
 
+@of_each_episode
 def annualised_volatility(wealth: ArrayLike, periods_per_year: float, *, relative: bool = True) -> Any:
     """The standard deviation of a step's return (of a sample: over n - 1), times ``sqrt(periods_per_year)``.
 

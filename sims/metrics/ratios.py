@@ -16,28 +16,17 @@ same derivation with the second lower partial moment in the place of the varianc
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.checks import check_count
+from sekai.estimates import Estimate
 from sims.checks import check_number
+from sims.metrics.episodes import of_each_episode
 from sims.metrics.paths import deviation_of, read_periods, read_wealth, returns_of, rounding_of
 
 
-class Estimate(NamedTuple):
-    """A number that was estimated, and how far it may be off.
-
-    Attributes:
-        value: float64, or float64 (N,).
-        standard_error: Its standard error, likewise.
-    """
-
-    value: Any
-    standard_error: Any
-
-
+@of_each_episode
 def sharpe_ratio(
     wealth: ArrayLike, periods_per_year: float, *, risk_free: float = 0.0, lags: int = 0, relative: bool = True
 ) -> Estimate:
@@ -73,6 +62,7 @@ def sharpe_ratio(
         return _annualised(ratio, influence, lags, periods)
 
 
+@of_each_episode
 def sortino_ratio(
     wealth: ArrayLike, periods_per_year: float, *, target: float = 0.0, lags: int = 0, relative: bool = True
 ) -> Estimate:

@@ -4,7 +4,7 @@ Those of one sub-env show one of its episodes, the first one unless told otherwi
 columns they draw, ``sekai.rollout(..., infos=("mid_price", "inventory", ...))``. Each function returns a
 ``matplotlib.figure.Figure`` of its own, made without pyplot: it needs no display and is saved with
 ``figure.savefig("out.png")``. matplotlib is imported when the first figure is made; it comes with
-``pip install 'sekai[plot]'``.
+``pip install ".[plot]"`` in the clone.
 
 Nothing here knows a market by more than the names of its infos; a market's own pictures are beside it, in
 ``sims.trading.plot`` and ``sims.market_making.plot``, and made of the same panels.

@@ -35,19 +35,19 @@ class Episode:
         """The number L of steps."""
         return int(self.steps.stop - self.steps.start)
 
-    def actions(self, *shapes: tuple[int, ...]) -> NDArray[Any]:
+    def actions(self, shape: tuple[int, ...]) -> NDArray[Any]:
         """What the policy did in each step, (L, *shape).
 
         Args:
-            shapes: What an action may be like.
+            shape: What an action is to be like.
 
         Raises:
             ValueError: Actions are no such arrays.
         """
         actions = self.record.actions
         found = actions.shape[2:] if isinstance(actions, np.ndarray) else type(actions).__name__
-        if found not in shapes:
-            raise ValueError(f"plot: expected actions of shape {' or '.join(map(str, shapes))}, got {found}")
+        if found != shape:
+            raise ValueError(f"plot: expected actions of shape {shape}, got {found}")
         taken: NDArray[Any] = actions[self.steps, self.env]
         return taken
 

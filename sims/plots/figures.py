@@ -21,11 +21,13 @@ def plot_quotes(
 ) -> Figure:
     """Price with quotes and fills, of a market that takes the distances of bid and ask from the mid.
 
-    Quotes are shown as the policy asked for them, about the mid that it saw; of the first step only if ``start`` tells
-    that mid.
+    Quotes and fills lie where the infos "bid_price" and "ask_price" say, which ``MarketMaking-v0`` tells with
+    ``tell_quotes=True``, and with ``clip_quotes=True`` unless told not to. Without these infos, quotes are shown as the
+    policy asked for them, about the mid that it saw, and of the first step only if ``start`` tells that mid.
 
     Args:
-        record: With actions (T, N, 2) and the infos ``price``, "bid_filled" and "ask_filled".
+        record: With the infos ``price``, "bid_filled" and "ask_filled", and "bid_price" and "ask_price", or actions
+            (T, N, 2).
         env: Which sub-env.
         episode: Which of its episodes in the rollout.
         price: The info that is the mid after each step.

@@ -28,10 +28,14 @@ def draw_quotes(axes: Axes, episode: Episode, price: str, start: float | None) -
     step, at the price it was made at.
     """
     times, mid = episode.path(price, start)
-    first = episode.length + 1 - len(times)  # the first step before which the mid is known
-    distances = episode.actions((2,))[first:]
-    quoted, about = times[:-1], mid[:-1]
-    bid, ask = about - distances[:, 0], about + distances[:, 1]
+    if {"bid_price", "ask_price"} <= episode.record.infos.keys():
+        first = 0
+        bid, ask = (episode.told(side).astype(np.float64) for side in ("bid_price", "ask_price"))
+    else:
+        first = episode.length + 1 - len(times)  # the first step before which the mid is known
+        distances = episode.actions((2,))[first:]
+        bid, ask = mid[:-1] - distances[:, 0], mid[:-1] + distances[:, 1]
+    quoted = np.arange(first, episode.length)
     dress(axes, "Price, quotes and fills", y="price")
     axes.step(quoted, ask, where="post", color=VERMILLION, linewidth=0.7, alpha=0.8, label="ask")
     axes.step(times, mid, where="post", color=DARK, linewidth=1.2, label="mid")
@@ -43,13 +47,16 @@ def draw_quotes(axes: Axes, episode: Episode, price: str, start: float | None) -
     _legend_above(axes)
 
 
-def draw_trades(axes: Axes, episode: Episode, price: str, bought: NDArray[np.float64]) -> None:
-    """The price and what was traded in each step, at the price after it.
+def draw_trades(
+    axes: Axes, episode: Episode, price: str, paid: NDArray[np.float64], bought: NDArray[np.float64]
+) -> None:
+    """The price and what was traded in each step, in the middle of it, at the price it was traded at.
 
     Args:
         axes: To draw on.
         episode: The episode.
         price: The info that is the price.
+        paid: float64 (L,), the price of each step's trade.
         bought: float64 (L,), what each step bought, a fraction of the wealth, negative for what it sold; the area of a
             marker is in proportion to it, up to all of the wealth.
     """
@@ -59,7 +66,7 @@ def draw_trades(axes: Axes, episode: Episode, price: str, bought: NDArray[np.flo
     for size, look in ((bought, _BOUGHT), (-bought, _SOLD)):
         traded = size > 0.0
         area = 2.0 * _MARKER_AREA * np.minimum(size[traded], 1.0)
-        axes.scatter(times[traded], values[traded], s=area, zorder=3, linewidths=0, **look)
+        axes.scatter(times[traded] - 0.5, paid[traded], s=area, zorder=3, linewidths=0, **look)
     _legend_above(axes)
 
 

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from sekai.spaces import Box, Discrete
 
+#: How far rounding to float32 moves a number, as a fraction of it; with a little room for float64's own.
+_HALF_ULP = 0.5001 * float(np.finfo(np.float32).eps)
+
 _ConstantT = TypeVar("_ConstantT", bound="ConstantWeight")
 
 
@@ -86,7 +89,8 @@ class Momentum:
 
     Time-series momentum in the sense of Moskowitz, Ooi and Pedersen (2012), "Time series momentum", Journal of
     Financial Economics 104: the position follows the sign of the asset's own past return,
-    ``prod(1 + r) - 1`` over the window. A return of exactly 0 leaves it flat.
+    ``prod(1 + r) - 1`` over the window. A return of 0 leaves it flat: observed returns are rounded to float32, so that
+    one is 0 which is no more than that rounding may make of it (some 1e-8 of a window of 32 days).
 
     Attributes:
         discrete: Whether the env takes 0, 1, 2.
@@ -120,5 +124,11 @@ class Momentum:
     def __call__(self, observations: NDArray[np.floating[Any]]) -> NDArray[Any]:
         """Actions for observations (N, lookback + 1)."""
         returns = np.asarray(observations, dtype=np.float64)[:, -1 - self.window : -1]
-        weights = np.sign(np.prod(1.0 + returns, axis=1) - 1.0)
+        factors = 1.0 + returns
+        growth = np.prod(factors, axis=1)
+        # Each return is off by up to half a unit in its last place, and moves the product by so much over its factor.
+        with np.errstate(all="ignore"):  # a return of -1
+            rounding = _HALF_ULP * growth * np.sum(np.abs(returns) / factors, axis=1)
+        change = growth - 1.0
+        weights = np.where(np.abs(change) <= rounding, 0.0, np.sign(change))
         return weights_to_actions(weights if self.short else np.maximum(weights, 0.0), self.discrete)

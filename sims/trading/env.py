@@ -48,8 +48,9 @@ class TradingVecEnv(KernelVecEnv[NDArray[np.float32], Any]):
 
     Infos, of a step: ``price`` (close of the new bar), ``wealth``, ``position`` (weight held), ``turnover`` (value
     traded over wealth, both at the execution price before costs; 0 if the gap ruined the account), ``cost``,
-    ``borrow``, ``bar`` (int64 index of the new bar). Of a reset: ``price``, ``wealth``, ``position``, ``bar``.
-    Wealth, costs and positions count in the wealth at the start of the episode.
+    ``borrow``, ``fill_price`` (``P``, whether or not anything was traded), ``units_traded`` (bought, negative for
+    sold), ``bar`` (int64 index of the new bar). Of a reset: ``price``, ``wealth``, ``position``, ``bar``. Of both:
+    every parameter that is ``Randomized``. Wealth, costs and positions count in the wealth at the start of the episode.
 
     Args:
         num_envs: Number of accounts.
@@ -79,7 +80,7 @@ class TradingVecEnv(KernelVecEnv[NDArray[np.float32], Any]):
     reset_row, step_row, observe_row = market.reset_row, market.step_row, market.observe_row
     prepare, check, check_options = market.prepare, market.check, market.check_options
     observation_space, action_space = market.observation_space, market.action_space
-    infos = ("price", "wealth", "position", "turnover", "cost", "borrow", "bar")
+    infos = ("price", "wealth", "position", "turnover", "cost", "borrow", "fill_price", "units_traded", "bar")
     reset_infos = ("price", "wealth", "position", "bar")
 
     #: Builders of the policies offered by name; each takes a VecEnv of this market.
@@ -88,6 +89,8 @@ class TradingVecEnv(KernelVecEnv[NDArray[np.float32], Any]):
         "always-flat": AlwaysFlat.for_env,
         "momentum": Momentum.for_env,
     }
+    #: The info that says where on the history an account is; errors of means over episodes follow from it.
+    history_clock = "bar"
     #: How ``sekai run --plot`` draws a rollout.
     plot_rollout = staticmethod(plot_trading)
 

@@ -91,6 +91,8 @@ class Account(NamedTuple):
             ruinous gap.
         cost: Paid for that trade.
         borrow: Paid for the short position held over the last bar.
+        fill_price: The execution price of the last step, whether or not it traded.
+        units_traded: Units bought in it, negative for those sold.
     """
 
     bar: int64
@@ -103,6 +105,8 @@ class Account(NamedTuple):
     turnover: float64
     cost: float64
     borrow: float64
+    fill_price: float64
+    units_traded: float64
 
 
 class Start(NamedTuple):
@@ -133,6 +137,7 @@ def reset_row(params: Any, derived: Prices, state: Any, random: Any, i: int, opt
     state.units[i], state.cash[i] = 0.0, START_WEALTH
     state.price[i], state.wealth[i], state.position[i] = derived.close[bar], START_WEALTH, 0.0
     state.turnover[i], state.cost[i], state.borrow[i] = 0.0, 0.0, 0.0
+    state.fill_price[i], state.units_traded[i] = derived.close[bar], 0.0
 
 
 @jit
@@ -203,6 +208,7 @@ def step_row(params: Any, derived: Prices, state: Any, i: int, action: Any) -> t
     cash -= borrow
     state.turnover[i] = traded / wealth if wealth > 0.0 else 0.0
     state.cost[i], state.borrow[i] = cost, borrow
+    state.fill_price[i], state.units_traded[i] = price, units - state.units[i]
 
     bar += 1
     close = derived.close[bar]

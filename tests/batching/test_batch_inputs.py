@@ -366,8 +366,8 @@ def test_actions_that_fit_are_not_copied():
         (Dict(a=Discrete(2)), {"a": [0]}, "step(actions)['a']: expected shape (2,), got shape (1,)"),
         (
             Dict(a=Discrete(2)),
-            [{"a": 0}, {"a": 1}],
-            "step(actions): expected a batch that is a dict of ['a'], got a list of 2",
+            [{"a": 0}, {"b": 1}],
+            "step(actions), sub-env 1: expected an element that is a dict of ['a'], got a dict of ['b']",
         ),
         (
             Tuple([Discrete(2)]),

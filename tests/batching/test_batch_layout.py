@@ -580,7 +580,7 @@ PAIR = Dict(a=Discrete(2), b=Discrete(2))
         (PAIR, np.zeros(2), "a dict of ['a', 'b']", "an array of shape (2,)"),
         (PAIR, (0, 0), "a dict of ['a', 'b']", "a tuple of 2"),
         (Tuple([Discrete(2)]), (0, 0), "a tuple of 1", "a tuple of 2"),
-        (Tuple([Discrete(2)]), [], "a tuple of 1", "a list of 0"),
+        (Tuple([Discrete(2)]), (), "a tuple of 1", "a tuple of 0"),
         (Tuple([Discrete(2)]), {0: 0}, "a tuple of 1", "a dict of ['0']"),
         (Tuple([Discrete(2)]), np.zeros(1), "a tuple of 1", "an array of shape (1,)"),
         (MaskedBox(0, 1, max_size=2), {"values": 0}, "a dict of ['mask', 'values']", "a dict of ['values']"),
@@ -615,7 +615,7 @@ def test_what_is_no_sequence_is_refused():
         (BOX3, np.zeros(3), r"x: expected shape \(2, 3\), got shape \(3,\)"),
         (BOX3, [[1.0], [1.0, 2.0]], r"x: expected shape \(2, 3\), got .*inhomogeneous"),
         (Dict(a=BOX3), {"a": np.zeros((3, 3))}, r"x\['a'\]: expected shape \(2, 3\), got shape \(3, 3\)"),
-        (Tuple([BOX3]), [np.zeros((3, 3))], r"x\[0\]: expected shape \(2, 3\), got shape \(3, 3\)"),
+        (Tuple([BOX3]), (np.zeros((3, 3)),), r"x\[0\]: expected shape \(2, 3\), got shape \(3, 3\)"),
         (
             MaskedBox(0, 1, (), max_size=4),
             {"values": np.zeros((2, 4)), "mask": np.zeros((2, 3), np.int8)},
@@ -642,9 +642,18 @@ def test_as_batch_takes_nested_lists(space):
     def listed(part: Any) -> Any:
         if isinstance(part, np.ndarray):
             return part.tolist()
-        return {k: listed(v) for k, v in part.items()} if isinstance(part, dict) else [listed(v) for v in part]
+        return {k: listed(v) for k, v in part.items()} if isinstance(part, dict) else tuple(map(listed, part))
 
     assert same(as_batch(space, 2, listed(batch)), batch)
+
+
+@each_fixed_space
+def test_a4_as_batch_takes_a_list_of_elements(space):
+    for n in (1, 2, 3):
+        items = elements(space, n)
+        assert same(as_batch(space, n, items), concatenate(space, items))
+        with pytest.raises(ValueError, match="x"):
+            as_batch(space, n + 1, items, "x")
 
 
 # -- own_batch ---------------------------------------------------------------------------------------------

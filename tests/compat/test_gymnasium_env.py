@@ -5,17 +5,24 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces as gym_spaces
 from gymnasium_toys import Drifting, assert_same, check_with_gymnasium, each_market
-from toys import Draws, T, Toy
+from toys import Draughtsman, Draws, T, Toy
 
 import sekai
 from sekai import Box, MaskedBox, ResetResult, Sequence, StepResult, SyncVecEnv
-from sekai.compat.gymnasium import EnvFromGymnasium, GymnasiumEnv, from_gymnasium, to_gymnasium
+from sekai.compat.gymnasium import (
+    EnvFromGymnasium,
+    GymnasiumEnv,
+    from_gymnasium,
+    from_gymnasium_vector,
+    to_gymnasium,
+)
 
 # -- to gymnasium ------------------------------------------------------------------------------------------
 
@@ -48,6 +55,17 @@ def test_it_is_a_real_env():
     assert env.metadata == {"render_modes": []}
     assert env.spec is None
     check_with_gymnasium(env)
+
+
+def test_e3_what_the_env_draws_is_drawn():
+    env = to_gymnasium(sekai.TimeLimit(Draughtsman(), 2))
+    assert env.render_mode == "rgb_array"
+    assert env.metadata == {"render_modes": ["rgb_array", "ansi"], "render_fps": 12}
+    env.reset()
+    env.step(0)
+    assert env.render().tolist() == np.ones((4, 6, 3)).tolist()
+    cart_pole = to_gymnasium(from_gymnasium(gymnasium.make("CartPole-v1")))
+    assert (cart_pole.render_mode, cart_pole.metadata["render_fps"]) == (None, 50)
 
 
 def test_gymnasium_s_wrappers_go_around_it():
@@ -403,3 +421,45 @@ def test_only_a_gymnasium_env_is_taken():
         match = r"from_gymnasium: expected a gymnasium.Env \(for a VectorEnv: from_gymnasium_vector\), got"
         with pytest.raises(TypeError, match=match):
             from_gymnasium(wrong)
+
+
+class Pops(Drifting):
+    """Takes its options apart, as gymnasium envs are used to."""
+
+    def reset(self, *, seed=None, options=None):
+        self.price = options.pop("prices").pop(0) if options else None
+        return super().reset(seed=seed, options=options)
+
+
+def test_a11_the_options_of_the_caller_stay_as_they_were():
+    options = {"prices": [1, 2, 3]}
+    env = from_gymnasium(Pops())
+    env.reset(options=options)
+    assert env.price == 1 and options == {"prices": [1, 2, 3]}
+    vec = SyncVecEnv([lambda: from_gymnasium(Pops())] * 3)
+    vec.reset(options=options)
+    assert vec.get_attr("price") == [1, 1, 1] and options == {"prices": [1, 2, 3]}
+    theirs = from_gymnasium_vector(gymnasium.vector.SyncVectorEnv([Pops], autoreset_mode="SameStep"))
+    theirs.reset(options=options)
+    assert options == {"prices": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("backend", [SyncVecEnv, sekai.AsyncVecEnv, partial(sekai.ProcVecEnv, num_workers=1)])
+def test_a12_one_gymnasium_env_behind_several_sub_envs_is_noticed(backend):
+    env = Drifting()
+    with pytest.raises(ValueError, match=r"env_fns\[1\] gave the same env object as env_fns\[0\]"):
+        backend([lambda: from_gymnasium(env)] * 2)
+
+
+def test_a12_whatever_is_wrapped_around_it_on_either_side():
+    env, toy = Drifting(), Toy(T(3))
+    for env_fns in (
+        [
+            lambda: from_gymnasium(env),
+            lambda: sekai.TimeLimit(from_gymnasium(gymnasium.wrappers.OrderEnforcing(env)), 3),
+        ],
+        [lambda: toy, lambda: from_gymnasium(to_gymnasium(toy))],
+        [lambda: from_gymnasium(to_gymnasium(sekai.TimeLimit(toy, 3)))] * 2,
+    ):
+        with pytest.raises(ValueError, match="gave the same env object"):
+            SyncVecEnv(env_fns)

@@ -63,7 +63,9 @@ def test_a_made_market_passes_gymnasium_s_checker(market):
 @pytest.mark.parametrize("mode", ["vector_entry_point", None])
 def test_gymnasium_makes_many_of_a_market(market, mode):
     id = register_with_gymnasium(market)
-    envs = gymnasium.make_vec(id, num_envs=3, vectorization_mode=mode, max_episode_steps=4)
+    envs = gymnasium.make_vec(
+        id, num_envs=3, vectorization_mode=mode, max_episode_steps=4, autoreset_mode=AutoresetMode.SAME_STEP
+    )
     assert type(envs) is GymnasiumVectorEnv
     assert isinstance(envs.vec, sekai.NativeVecEnv)
     assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
@@ -81,17 +83,13 @@ def test_gymnasium_s_own_vector_envs_run_a_market(market):
     id = register_with_gymnasium(market)
     kwargs = {"num_envs": 2, "max_episode_steps": 4}
     native = gymnasium.make_vec(id, **kwargs)
-    sync = gymnasium.make_vec(
-        id, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP}, **kwargs
-    )
+    sync = gymnasium.make_vec(id, vectorization_mode="sync", **kwargs)
     assert type(sync) is SyncVectorEnv
     assert sync.observation_space == native.observation_space
     assert_same(native.reset(seed=[1, 2])[0], sync.reset(seed=[1, 2])[0])
     for _ in range(9):
         actions = native.action_space.sample()
-        expected, got = native.step(actions), sync.step(actions)
-        assert_same(expected[:4], got[:4])
-        assert_same(expected[4].get("final_obs"), got[4].get("final_obs"))
+        assert_same(native.step(actions)[:4], sync.step(actions)[:4])
 
 
 @pytest.mark.compiled  # they compile it each for itself
@@ -187,12 +185,10 @@ def test_what_is_not_there():
     id = walk()
     for make in (gymnasium.make, gymnasium.make_vec):
         make(id, render_mode=None)
-        with pytest.raises(
-            ValueError, match="Walk-v3: expected render_mode None, since a market draws .*, got 'human'"
-        ):
+        with pytest.raises(TypeError, match="'Walk-v3' has no argument 'render_mode'"):
             make(id, render_mode="human")
     with pytest.raises(ValueError, match="expected autoreset=True"):
-        gymnasium.make_vec(id, num_envs=2, autoreset=False)
+        gymnasium.make_vec(id, num_envs=2, autoreset=False, autoreset_mode="SameStep")
 
 
 # -- where gymnasium is not installed ----------------------------------------------------------------------
@@ -211,7 +207,7 @@ def test_without_gymnasium_the_extra_is_named(name):
     # None in its place is what makes Python say that there is no such module.
     said = run(f"import sys\nsys.modules['gymnasium'] = None\nimport {name}")
     assert "ImportError: sekai.compat.gymnasium: " in said
-    assert 'pip install "sekai[gymnasium]"' in said
+    assert 'pip install ".[gymnasium]" in the clone' in said
 
 
 def test_importing_sekai_does_not_import_gymnasium():

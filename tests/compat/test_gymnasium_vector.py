@@ -13,7 +13,7 @@ import pytest
 from gymnasium import spaces as gym_spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium_toys import assert_same, each_market
-from toys import BOX1, INF, Draws, NativeToy, T, Toy, Z, fns
+from toys import BOX1, INF, Draughtsman, Draws, NativeToy, T, Toy, Z, fns
 
 import sekai
 from sekai import (
@@ -322,6 +322,26 @@ def test_it_is_a_real_vector_env():
     assert "num_envs=3" in repr(envs)
 
 
+def test_an_attribute_that_workers_lack_is_an_attribute_error():
+    with ProcVecEnv([Draws] * 2) as vec:
+        envs = to_gymnasium_vector(vec)
+        for ask in (envs.get_attr, envs.call, lambda name: envs.set_attr(name, 1)):
+            with pytest.raises(AttributeError, match="absent"):
+                ask("absent")
+
+
+@pytest.mark.parametrize("kind", [SyncVecEnv, ProcVecEnv])
+def test_e3_what_the_sub_envs_draw_is_drawn(kind):
+    with kind([Draughtsman] * 2) as vec:
+        envs, theirs = to_gymnasium_vector(vec), gymnasium_s_own(Draughtsman(), Draughtsman())
+        assert envs.render_mode == theirs.render_mode == "rgb_array"
+        assert envs.metadata == theirs.metadata
+        for each in (envs, theirs):
+            each.reset()
+            each.step(np.zeros(2, int))
+        assert_same(theirs.render(), envs.render())
+
+
 @each_market
 def test_gymnasium_s_vector_wrappers_run_over_a_market(market):
     def build():
@@ -496,7 +516,7 @@ def test_only_a_vec_env_with_autoreset_is_taken():
     for wrong in (Draws(), to_gymnasium(Draws()), None):
         with pytest.raises(TypeError, match=r"to_gymnasium_vector: expected a sekai.VecEnv \(for an Env: .*\), got"):
             to_gymnasium_vector(wrong)
-    with pytest.raises(ValueError, match="to_gymnasium_vector: expected autoreset=True, got <SyncVecEnv num_envs=1>"):
+    with pytest.raises(ValueError, match="to_gymnasium_vector.*: expected autoreset=True, got <SyncVecEnv num_envs=1>"):
         to_gymnasium_vector(SyncVecEnv(fns(T(1)), autoreset=False))
 
 

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -7,16 +11,25 @@ from gymnasium import spaces as gym_spaces
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import DummyVecEnv, VecCheckNan, VecEnv, VecMonitor, VecNormalize
-from toys import BOX1, Draws, NativeToy, NCount, T, Toy, fns
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    VecCheckNan,
+    VecEnv,
+    VecMonitor,
+    VecNormalize,
+    VecVideoRecorder,
+)
+from toys import BOX1, Draughtsman, Draws, NativeToy, NCount, T, Toy, fns
 from vector.backends import KINDS, PROCS, assert_same, everywhere, scripted
 from without_library import error_of_import
 
 import sekai
+import sims
 from sekai import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, SyncVecEnv, TimeLimit, Tuple
-from sekai.compat.gymnasium import to_gymnasium
+from sekai.compat.gymnasium import register_with_gymnasium, to_gymnasium
 from sekai.compat.stable_baselines3 import SekaiSB3VecEnv
 
 torch.set_num_threads(1)
@@ -535,6 +548,73 @@ def test_action_masks(vec):
     assert not is_masking_supported(SekaiSB3VecEnv(NCount([3])))
 
 
+# -- frames, and environments by name ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [SyncVecEnv, sekai.ProcVecEnv])
+def test_e3_frames_of_the_sub_envs(kind):
+    with kind([lambda: Draughtsman(9)] * 2) as vec:
+        env = SekaiSB3VecEnv(sekai.VecRecordEpisodeStatistics(vec))
+        reference = DummyVecEnv([lambda: to_gymnasium(Draughtsman(9))] * 2)
+        env.reset()
+        reference.reset()
+        for made in (env, reference):
+            made.step(zeros(made))
+        assert env.render_mode == reference.render_mode == "rgb_array"
+        assert [image.tolist() for image in env.get_images()] == [np.ones((4, 6, 3)).tolist()] * 2
+        np.testing.assert_array_equal(env.render(), reference.render())
+        np.testing.assert_array_equal(env.render(mode="rgb_array"), reference.render(mode="rgb_array"))
+
+
+def test_e3_videos_are_recorded(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "moviepy", ModuleType("moviepy"))  # which only writes the file
+    video = VecVideoRecorder(SekaiSB3VecEnv(SyncVecEnv([Draughtsman])), str(tmp_path), lambda step: step == 0, 9)
+    video.reset()
+    for _ in range(3):
+        video.step(zeros(video))
+    assert [int(frame.max()) for frame in video.recorded_frames] == [0, 1, 2, 3]
+    assert video.frames_per_sec == 12
+    video.recording, video.recorded_frames = False, []  # else it would write them
+
+
+def test_e3_sub_envs_that_draw_something_else_have_no_images():
+    env = SekaiSB3VecEnv(SyncVecEnv([lambda: Draughtsman(render_mode="ansi")] * 2))
+    assert (env.render_mode, env.get_images(), env.render()) == ("ansi", [None, None], None)
+    blank = SekaiSB3VecEnv(NCount([3]))
+    assert (blank.render_mode, blank.get_images()) == (None, [None])
+
+
+@pytest.fixture
+def registered():
+    known = dict(gymnasium.registry)
+    sekai.register("Draws-v0", Draws)
+    sekai.register("Draughtsman-v0", Draughtsman)
+    yield register_with_gymnasium
+    for id in ("Draws-v0", "Draughtsman-v0"):
+        sekai.deregister(id)
+    gymnasium.registry.clear()
+    gymnasium.registry.update(known)
+
+
+@pytest.mark.parametrize("id, mode", [("Draws-v0", None), ("Draughtsman-v0", "rgb_array")])
+def test_e2_stable_baselines3_makes_an_environment_by_its_id(registered, id, mode):
+    """It asks for frames first, and goes on without them after a TypeError."""
+    env = make_vec_env(registered(id), 2)
+    assert env.render_mode == mode
+    env.reset()
+    assert env.step(zeros(env))[1].shape == (2,)
+    assert PPO("MlpPolicy", registered(id), device="cpu").env.render_mode == mode
+
+
+@pytest.mark.parametrize("market", ["MarketMaking-v0", "Trading-v0"])
+def test_e2_a_market_takes_no_render_mode(registered, market):
+    if market not in [spec.id for spec in sekai.all_specs()]:
+        sims.register_envs()
+    for make in (gymnasium.make, gymnasium.make_vec):
+        with pytest.raises(TypeError, match=f"{market}.* has no argument 'render_mode'"):
+            make(registered(market), render_mode="rgb_array")
+
+
 # -- beginning and end -------------------------------------------------------------------------------------
 
 
@@ -553,4 +633,5 @@ def test_what_it_takes():
 
 def test_without_stable_baselines3_the_error_names_the_extra():
     error = error_of_import("sekai.compat.stable_baselines3", "stable_baselines3")
-    assert error == ('ImportError: sekai.compat.stable_baselines3 needs Stable-Baselines3: pip install "sekai[sb3]"')
+    expected = 'needs Stable-Baselines3: pip install ".[sb3]" in the clone'
+    assert error == f"ImportError: sekai.compat.stable_baselines3 {expected}"

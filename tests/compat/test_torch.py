@@ -244,6 +244,30 @@ def test_observations_that_a_wrapper_has_written_are_those_that_count():
     assert vec.step(torch.zeros(2, dtype=torch.int64)).final_observations.tolist() == [[-1.0]]
 
 
+@pytest.mark.parametrize("kind", "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32".split())
+def test_a20_terminal_observations_of_every_dtype(kind):
+    dtype = np.dtype(kind)
+    highest = 1 if kind == "bool" else np.iinfo(dtype).max if dtype.kind in "iu" else np.finfo(dtype).max
+    space = Dict({"many": Box(0, highest, (2, 3), dtype), "one": Tuple([Box(0, highest, (), dtype)])})
+
+    def seen(value):
+        return {"many": np.full((2, 3), value, dtype), "one": (np.asarray(value, dtype),)}
+
+    scripts = [[(seen(highest), 0.0, k == n, False, {}) for k in range(n + 1)] for n in (0, 1)]
+    vec = TorchVecEnv(SyncVecEnv([lambda script=script: Toy(script, obs=space, r0=seen(0)) for script in scripts]))
+    vec.reset()
+    result = vec.step(torch.zeros(2, dtype=torch.int64))
+    led_to = result.next_observations()
+    assert result.ended.tolist() == [0]
+    for part, shown in (
+        (led_to["many"], result.observations["many"]),
+        (led_to["one"][0], result.observations["one"][0]),
+    ):
+        assert part.dtype == shown.dtype == torch.from_numpy(np.empty(0, dtype)).dtype
+        assert np.array_equal(part.numpy(), np.full(part.shape, highest, dtype))
+        assert not shown.numpy()[0].any()  # the next episode's
+
+
 def test_seeds_and_options_go_on():
     vec = TorchVecEnv(SyncVecEnv([lambda: Toy(T(3)), lambda: Toy(T(3))]))
     vec.reset(seed=[1, 2], options={"a": 1})
@@ -283,7 +307,7 @@ def test_what_it_takes():
 
 def test_without_torch_the_error_names_the_extra():
     error = error_of_import("sekai.compat.torch", "torch")
-    assert error == 'ImportError: sekai.compat.torch needs PyTorch: pip install "sekai[torch]"'
+    assert error == 'ImportError: sekai.compat.torch needs PyTorch: pip install ".[torch]" in the clone'
 
 
 # -- PPO in one file ---------------------------------------------------------------------------------------

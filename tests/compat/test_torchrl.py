@@ -277,6 +277,16 @@ def test_seeds_and_options():
     assert env.vec.get_attr("last_seed") == [None, None]
 
 
+def test_options_that_come_too_late_are_refused():
+    """The step that ends an episode has begun the next one, without them."""
+    env = SekaiTorchRLEnv(SyncVecEnv(fns(T(1), T(9))))
+    led_to = env.step(env.rand_action(env.reset()))["next"]
+    asked = led_to.set("_reset", led_to["done"].clone())
+    with pytest.raises(ValueError, match="expected none with a mask .*; give the VecEnv autoreset_options"):
+        env.reset(asked.clone(), options={"a": 1})
+    assert column(env.reset(asked.clone())["observation"]) == [0.0, 1.0]
+
+
 def test_writing_into_tensors_changes_no_episode():
     env = SekaiTorchRLEnv(NCount([2, 3]))
     step = env.reset()
@@ -312,4 +322,4 @@ def test_what_it_takes():
 @pytest.mark.parametrize("library", ["torchrl", "tensordict", "torch"])
 def test_without_torchrl_the_error_names_the_extra(library):
     error = error_of_import("sekai.compat.torchrl", library)
-    assert error == 'ImportError: sekai.compat.torchrl needs TorchRL: pip install "sekai[torchrl]"'
+    assert error == 'ImportError: sekai.compat.torchrl needs TorchRL: pip install ".[torchrl]" in the clone'

@@ -583,7 +583,7 @@ print(json.dumps([results, [sum(each.stats.cache_hits.values()) for each in mark
     assert {name.rpartition("-")[0] for name in written} == {"g", "f", "f_serial", "f_parallel"}
     # One that was not forked has everything at other addresses.
     environ = {**environ_of_a_user(), "SEKAI_CACHE_DIR": str(folder)}
-    done = subprocess.run([sys.executable, "-Bc", show], capture_output=True, text=True, timeout=120, env=environ)
+    done = subprocess.run([sys.executable, "-Bc", show], capture_output=True, text=True, timeout=600, env=environ)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [expected, [1, 1]]
     assert files(folder) == written

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sekai.kernels import get_num_threads, moments, set_num_threads
 from sekai.kernels.jit import compile_kernel
-from sekai.kernels.moments import advance_returns, column_moments, normalize_columns
+from sekai.kernels.moments import column_moments, learn_and_normalize, normalize_columns, step_returns
 
 LARGEST = 1e140
 #: Numbers in more blocks than it takes for several threads, and a bit.
@@ -31,6 +31,14 @@ def on(num_threads, function):
         return function()
     finally:
         set_num_threads(before)
+
+
+def advance_returns(rewards, live, gamma, returns, largest, dones=None):
+    """The moments of returns of which nothing is known yet."""
+    dones = np.zeros(len(rewards), np.bool_) if dones is None else dones
+    return step_returns(
+        rewards, dones, live, gamma, returns, (0.0, 1.0, 0.0, False), largest, 1e-8, np.empty(len(rewards))
+    )
 
 
 def samples_of(n, width, dtype, mean=3.0):
@@ -140,6 +148,19 @@ def test_returns_do_not_depend_on_the_number_of_threads(frozen):
     assert_array_equal(one_returns, two_returns)
 
 
+@pytest.mark.slow  # two forms of a large kernel
+def test_one_pass_does_not_depend_on_the_number_of_threads():
+    samples = samples_of(-(-MANY // 2), 2, np.float32).reshape(-1)
+    prior = (np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.25, 0.75)
+    results = []
+    for n in (1, 2):
+        out = np.empty_like(samples)
+        mean, var = on(n, lambda out=out: learn_and_normalize(samples, prior, LARGEST, 1e-8, 1.5, out))
+        results.append((mean, var, out))
+    for one, two in zip(*results, strict=True):
+        assert_array_equal(one, two)
+
+
 # -- returns -----------------------------------------------------------------------------------------------
 
 
@@ -178,6 +199,21 @@ def test_a_block_in_which_nothing_counts():
     assert_allclose([mean, var], [returns[live].mean(), returns[live].var()], rtol=1e-13)
     assert advance_returns(np.ones(n), np.zeros(n, np.bool_), 1.0, returns, LARGEST)[2] == 0
     assert advance_returns(np.full(n, np.nan), None, 1.0, returns, LARGEST)[2] == 0
+
+
+@pytest.mark.parametrize("n", [100, 10_000])
+def test_rewards_are_scaled_by_what_is_known_with_them_and_ended_returns_begin_again(n):
+    rng = np.random.default_rng(n)
+    rewards, returns, dones, out = rng.normal(size=n), rng.normal(size=n), rng.random(n) < 0.1, np.empty(n)
+    expected = returns * 0.9 + rewards
+    known = rng.normal(size=500)
+    terms = (known.mean(), known.var(), 500.0, True)
+    mean, var, count = step_returns(rewards, dones, None, 0.9, returns, terms, LARGEST, 0.5, out)
+    every = np.concatenate([known, expected])
+    assert count == n
+    assert_allclose([mean, var], [every.mean(), every.var()], rtol=1e-12, atol=1e-15)
+    assert_allclose(out, rewards / np.sqrt(every.var() + 0.5), rtol=1e-12)
+    assert_array_equal(returns, np.where(dones, 0.0, expected))
 
 
 def test_returns_too_large_go_on_but_do_not_count():

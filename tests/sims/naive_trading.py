@@ -67,6 +67,7 @@ class NaiveTrader:
         before = self.wealth()
         price = self.closes[self.bar] if self.opens is None else self.opens[self.bar + 1]
         at_trade = self.wealth(price)
+        held = self.units
         traded, cost = self.trade(price, weight)
         borrow = 0.0
         if self.units < 0.0:
@@ -85,6 +86,8 @@ class NaiveTrader:
             "turnover": traded / at_trade if at_trade > 0.0 else 0.0,
             "cost": cost,
             "borrow": borrow,
+            "fill_price": price,
+            "units_traded": self.units - held,
             "bar": self.bar,
         }
         return reward, after <= 0.0, self.bar >= self.end or after > 1e100, info

@@ -570,6 +570,7 @@ def test_a_drawn_parameter_is_in_force_and_drawn_anew_at_autoreset():
     reset = env.reset(seed=3)
     assert [info["mid_price"] for info in reset.infos] == env.get_attr("initial_price") == env.get_attr("mid_price")
     before = [getattr(env, name) for name in PARAMETERS]
+    np.testing.assert_array_equal([reset.infos.columns[name] for name in PARAMETERS], before)
     episode = []
     for batch in random_actions(3, 5):
         np.testing.assert_array_equal([getattr(env, name) for name in PARAMETERS], before)
@@ -577,6 +578,8 @@ def test_a_drawn_parameter_is_in_force_and_drawn_anew_at_autoreset():
         episode.append(result.rewards)
     after = [getattr(env, name) for name in PARAMETERS]
     assert (np.array(before) != np.array(after)).all()
+    np.testing.assert_array_equal([result.infos.columns[name] for name in PARAMETERS], before)
+    np.testing.assert_array_equal([result.infos.final("reset_info")[name] for name in PARAMETERS], after)
     assert [info["reset_info"]["mid_price"] for info in result.infos] == env.get_attr("initial_price")
     # Its rewards are those of a market whose parameters were given, once its streams stand where these stood.
     given = MarketMakingVecEnv(5, n_steps=3, **dict(zip(PARAMETERS, before, strict=True)))

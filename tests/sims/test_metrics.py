@@ -9,9 +9,13 @@ from fractions import Fraction
 import empyrical
 import numpy as np
 import pytest
+from pictures import make_rollout
 
+import sekai
 import sims.data
+from sekai.estimates import estimate_mean
 from sims import metrics
+from sims.trading import TradingVecEnv
 
 #: One path each: up, down below the start, up again; and the returns of its steps.
 PATH = [100.0, 110.0, 99.0, 99.0, 132.0]
@@ -474,3 +478,88 @@ def test_what_is_traded_has_one_value_for_each_step():
         metrics.turnover(PATH, 12, wealth=PATH)
     with pytest.raises(TypeError, match=r"turnover\(traded\): expected real numbers"):
         metrics.turnover(["x"], 12)
+
+
+# -- episodes of a rollout ---------------------------------------------------------------------------------
+
+
+def rising():
+    """Two sub-envs whose price rises by 10% a step, and begins at 100 again where an episode ends."""
+    ends = [(1, 0), (4, 0), (2, 1), (4, 1)]
+    steps = np.array([[1, 1], [2, 2], [1, 3], [2, 1], [3, 2]])
+    return make_rollout(np.ones((5, 2)), ends=ends, wealth=1.1**steps, traded=steps, first=np.ones((5, 2)))
+
+
+def test_d4_measures_of_episodes_do_not_take_a_reset_for_a_loss():
+    record = rising()
+    assert (metrics.max_drawdown(record.infos["wealth"]) > 0.09).all()  # of two episodes after each other
+    paths = metrics.episodes(record, "wealth", start=1.0)
+    assert len(paths) == 4 and paths.lengths.tolist() == [2, 3, 3, 2]  # ordered by step, then sub-env
+    assert [path.tolist() for path in paths] == [(1.1 ** np.arange(n + 1.0)).tolist() for n in (2, 3, 3, 2)]
+    assert metrics.max_drawdown(paths).tolist() == [0.0] * 4
+    assert metrics.total_return(paths) == pytest.approx([1.1**n - 1.0 for n in (2, 3, 3, 2)])
+    assert metrics.hit_rate(paths).tolist() == [1.0] * 4
+    assert metrics.annualised_return(paths, 1) == pytest.approx([0.1] * 4)
+    assert np.isnan(metrics.sharpe_ratio(paths, 252).value).all()  # no spread
+    traded = metrics.episodes(record, "traded", start=None)
+    assert [path.tolist() for path in traded] == [[1, 2], [1, 2, 3], [1, 2, 3], [1, 2]]
+    each = [metrics.turnover(one, 252, wealth=path) for one, path in zip(traded, paths, strict=True)]
+    assert metrics.turnover(traded, 252, wealth=paths).tolist() == each
+    mean = paths.mean(metrics.total_return(paths))
+    assert mean == estimate_mean(metrics.total_return(paths)) and mean.standard_error > 0.0
+
+
+def test_the_first_value_of_an_episode_may_be_told():
+    record = rising()
+    firsts = [path[0] for path in metrics.episodes(record, "wealth", start=[3.0, 4.0])]
+    assert firsts == [3.0, 4.0, 3.0, 4.0]
+    assert [path[0] for path in metrics.episodes(record, "wealth", start="first")] == [1.0] * 4
+
+
+def test_episodes_of_one_length_are_an_array():
+    record = make_rollout(np.ones((4, 2)), ends=[(1, 0), (1, 1), (3, 0)], wealth=np.arange(8.0).reshape(4, 2))
+    paths = metrics.episodes(record, "wealth", start=1.0)
+    assert np.asarray(paths).tolist() == [[1.0, 1.0, 1.0], [0.0, 1.0, 4.0], [2.0, 3.0, 6.0]]
+    assert np.array_equal(metrics.drawdown(paths, relative=False), metrics.drawdown(np.asarray(paths), relative=False))
+    with pytest.raises(ValueError, match=r"drawdown\(wealth\): .* got rows of different lengths"):
+        metrics.drawdown(metrics.episodes(rising(), "wealth", start=1.0))
+
+
+def test_no_episode_has_ended():
+    paths = metrics.episodes(make_rollout(np.ones((4, 2)), wealth=np.ones((4, 2))), "wealth", start=1.0)
+    assert len(paths) == 0 and metrics.max_drawdown(paths).shape == (0,)
+    assert metrics.sharpe_ratio(paths, 252).value.shape == (0,)
+    assert all(map(math.isnan, paths.mean(metrics.max_drawdown(paths))))
+
+
+@pytest.mark.parametrize(
+    ("info", "start", "message"),
+    [
+        ("profit", 1.0, r"episodes: expected the info 'profit' in the rollout, got \['first', 'traded', 'wealth'\]"),
+        ("wealth", "profit", "episodes: expected the info 'profit' in the rollout"),
+        ("wealth", [1.0] * 3, r"episodes\(start\): expected a number, or one per sub-env \(2,\), got shape \(3,\)"),
+    ],
+)
+def test_episodes_that_cannot_be_cut(info, start, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.episodes(rising(), info, start=start)
+    paths = metrics.episodes(rising(), "wealth", start=1.0)
+    with pytest.raises(ValueError, match=r"Episodes.mean\(values\): expected one of each of 4 episodes, got shape"):
+        paths.mean([1.0, 2.0])
+
+
+@pytest.mark.compiled
+def test_d3_buy_and_hold_has_the_error_of_the_file_s_annual_returns():
+    table = sims.data.load("sp500")
+    years = table["date"].astype("datetime64[Y]")
+    at_end = [table["close"][years == year][-1] for year in np.unique(years)]
+    annual = np.diff(np.log([table["close"][0], *at_end]))
+    expected = annual.std(ddof=1) / np.sqrt(len(annual))
+    with TradingVecEnv(256, prices="sp500", execution="close") as vec:
+        held = np.full(256, 2)
+        record = sekai.rollout(vec, lambda seen: held, 756, seed=0, infos=("wealth",), progress=False)
+    paths = metrics.episodes(record, "wealth", start=1.0)
+    growth = paths.mean(np.log1p(metrics.total_return(paths)))
+    assert len(paths) == 768 and growth.value == pytest.approx(record.episode_returns.mean())
+    assert 1.0 / 1.3 < growth.standard_error / expected < 1.3
+    assert estimate_mean(record.episode_returns).standard_error < expected / 4.0

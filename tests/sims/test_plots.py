@@ -17,7 +17,7 @@ from sims.trading import Momentum, TradingVecEnv
 from sims.trading.plot import plot_trades, plot_trading
 
 QUOTING = ("mid_price", "inventory", "wealth", "bid_filled", "ask_filled")
-TRADING = ("price", "position", "wealth", "turnover")
+TRADING = ("price", "position", "wealth", "turnover", "fill_price", "units_traded")
 
 
 def quoting():
@@ -67,6 +67,20 @@ def test_a_price_at_the_start_shows_the_first_step_too():
     assert points(axes, "sold").tolist() == [[0.5, 100.25], [2.5, 102.75]]
 
 
+def test_d2_fills_lie_at_the_prices_they_were_made_at_also_where_quotes_were_clipped():
+    record = quoting()
+    mid = np.array([100.0, 101.0, 102.0, 200.0, 201.0])  # before each step
+    record.infos["bid_price"] = mid[:, np.newaxis] * np.ones(2)  # clipped
+    record.infos["ask_price"] = record.infos["bid_price"] + 0.75
+    record.actions[..., 0] = -5.0
+    axes = plots.plot_quotes(record).axes[0]
+    times, bid = line(axes, "bid")
+    assert times.tolist() == [0, 1, 2] and bid.tolist() == [100, 101, 102]  # the first one without a start, too
+    assert line(axes, "ask")[1].tolist() == [100.75, 101.75, 102.75]
+    assert points(axes, "bought").tolist() == [[1.5, 101]]
+    assert points(axes, "sold").tolist() == [[0.5, 100.75], [2.5, 102.75]]
+
+
 def test_other_episodes_and_sub_envs():
     axes = plots.plot_quotes(quoting(), episode=1).axes[0]
     assert line(axes, "mid")[1].tolist() == [201, 202]
@@ -88,11 +102,13 @@ def test_bought_and_sold_differ_in_shape_and_colour():
 # -- trades ------------------------------------------------------------------------------------------------
 
 
-def trading(actions, position, turnover):
+def trading(units_traded, position, turnover):
+    """The price rises by 1 in each step, and trades are made half a unit below its end."""
     shape = (len(position), 1)
     return make_rollout(
         np.ones(shape),
-        actions=actions,
+        units_traded=np.reshape(units_traded, shape),
+        fill_price=9.5 + np.arange(len(position)).reshape(shape),
         price=10.0 + np.arange(len(position)).reshape(shape),
         position=np.reshape(position, shape),
         turnover=np.reshape(turnover, shape),
@@ -102,20 +118,35 @@ def trading(actions, position, turnover):
 
 def test_trades_are_as_large_as_what_was_traded():
     # Long; still long; short; bought back a little of what it grew to, though it fell to less after; flat.
-    actions = np.array([[2], [2], [0], [0], [1]])
-    record = trading(actions, [1.0, 1.0, -1.1, -1.2, 0.0], [1.0, 0.0, 2.0, 0.1, 1.2])
+    record = trading([0.1, 0.0, -0.2, 0.01, 0.1], [1.0, 1.0, -1.1, -1.2, 0.0], [1.0, 0.0, 2.0, 0.1, 1.2])
     axes = plot_trades(record).axes[0]
     assert line(axes, "price")[1].tolist() == [10, 11, 12, 13, 14]
-    assert points(axes, "bought").tolist() == [[1, 10], [4, 13], [5, 14]]
-    assert points(axes, "sold").tolist() == [[3, 12]]
+    assert points(axes, "bought").tolist() == [[0.5, 9.5], [3.5, 12.5], [4.5, 13.5]]
+    assert points(axes, "sold").tolist() == [[2.5, 11.5]]
     bought = next(each for each in axes.collections if each.get_label() == "bought").get_sizes()
     assert bought[1] / bought[0] == pytest.approx(0.1) and bought[2] == bought[0]
 
 
-def test_trades_towards_a_weight():
-    record = trading(np.array([[[0.5]], [[0.25]]], dtype=np.float32), [0.5, 0.25], [0.5, 0.25])
+@pytest.mark.compiled
+def test_d1_trades_point_where_units_went_though_the_price_moved_before_the_execution():
+    # Always short: a close above the one before leaves it shorter than wanted, a gap decides what it has to trade.
+    rng = np.random.default_rng(0)
+    close = 100.0 * np.exp(np.cumsum(rng.normal(0.0, 0.01, 300)))
+    table = {"close": close, "open": np.append(100.0, close[:-1]) * np.exp(rng.normal(0.0, 0.02, 300))}
+    with sekai.make_vec("Trading-v0", 1, prices=table, execution="open") as vec:
+        short = np.zeros(1, dtype=np.int64)
+        infos = (*TRADING, "bar")
+        record = sekai.rollout(vec, lambda seen: short, 252, seed=0, infos=infos, progress=False)
+    told = {key: column[:, 0] for key, column in record.infos.items()}
+    units = told["position"] * told["wealth"] / told["price"]
+    change = np.diff(units, prepend=0.0)
+    assert told["units_traded"] == pytest.approx(change, abs=1e-12)
+    assert told["fill_price"].tolist() == table["open"][told["bar"]].tolist()
     axes = plot_trades(record).axes[0]
-    assert points(axes, "bought").tolist() == [[1, 10]] and points(axes, "sold").tolist() == [[2, 11]]
+    for side, steps in (("bought", change > 1e-9), ("sold", change < -1e-9)):
+        assert steps.sum() > 80
+        expected = np.column_stack([np.flatnonzero(steps) + 0.5, told["fill_price"][steps]])
+        np.testing.assert_array_equal(points(axes, side), expected)
 
 
 # -- inventory and wealth ----------------------------------------------------------------------------------
@@ -127,7 +158,7 @@ def test_inventory_is_held_until_the_next_step():
     assert stairs.get_drawstyle() == "steps-post"
     assert stairs.get_xdata().tolist() == [0, 1, 2, 3] and stairs.get_ydata().tolist() == [0, -1, 0, -1]
     assert (axes.get_title(loc="left"), axes.get_ylabel()) == ("Inventory", "units")
-    axes = plots.plot_inventory(trading([[2]], [0.5], [1.0]), inventory="position").axes[0]
+    axes = plots.plot_inventory(trading([0.1], [0.5], [1.0]), inventory="position").axes[0]
     assert (axes.get_title(loc="left"), axes.get_ylabel()) == ("Position", "share of wealth")
     assert axes.lines[1].get_xdata().tolist() == [1]
 
@@ -156,7 +187,7 @@ def test_drawdown_as_a_fraction():
 
 
 def test_wealth_beside_the_asset():
-    record = trading([[2]] * 3, [1.0] * 3, [1.0, 0.0, 0.0])
+    record = trading([0.1, 0.0, 0.0], [1.0] * 3, [1.0, 0.0, 0.0])
     for start, first in ((None, 1.0), (5.0, 1.0)):
         above = plots.plot_wealth(record, start=start, benchmark="price").axes[0]
         times, held = line(above, "asset, held")
@@ -194,6 +225,27 @@ def test_fills_of_the_quoting_market_were_paid_for_at_the_quotes_drawn():
     paid, got = points(axes, "bought"), points(axes, "sold")
     assert len(paid) > 15 and len(got) > 15
     assert record.infos["cash"][-1, 0] == pytest.approx(got[:, 1].sum() - paid[:, 1].sum(), rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+@pytest.mark.parametrize("tell_quotes", [None, True])
+def test_d2_the_market_tells_the_quotes_that_stood_also_where_they_are_clipped(tell_quotes):
+    clip = tell_quotes is None
+    with sekai.make_vec("MarketMaking-v0", 1, clip_quotes=clip, tell_quotes=tell_quotes) as vec:
+        quotes = np.array([[-0.5, 0.25]], dtype=np.float32)  # the bid is above the mid
+        infos = (*QUOTING, "cash", "bid_price", "ask_price")
+        record = sekai.rollout(vec, lambda seen: quotes, 100, seed=1, infos=infos, progress=False)
+    told = {key: column[:, 0] for key, column in record.infos.items()}
+    before = np.append(100.0, told["mid_price"][:-1])
+    assert told["bid_price"] == pytest.approx(before + (0.0 if clip else 0.5))
+    paid, got = (told[f"{side}_filled"] * told[f"{side}_price"] for side in ("bid", "ask"))
+    assert np.diff(told["cash"], prepend=0.0) == pytest.approx(got - paid, abs=1e-9)
+    axes = plots.plot_quotes(record).axes[0]
+    assert line(axes, "bid")[1].tolist() == told["bid_price"].tolist()
+    for side, name in (("bid", "bought"), ("ask", "sold")):
+        assert points(axes, name)[:, 1].tolist() == told[f"{side}_price"][told[f"{side}_filled"]].tolist()
+        assert len(points(axes, name)) > 10
 
 
 @pytest.mark.parametrize(("num_steps", "actions"), [(300, "discrete"), (20, "weight"), (1, "discrete")])
@@ -235,8 +287,8 @@ PICTURES = {
     "inventory": lambda: plots.plot_inventory(quoting()),
     "profit": lambda: plots.plot_wealth(quoting(), start=0.0, relative=False),
     "wealth": lambda: plots.plot_wealth(quoting(), episode=1),
-    "trades": lambda: plot_trades(trading([[2]] * 3, [1.0] * 3, [1.0, 0.0, 0.0])),
-    "benchmark": lambda: plots.plot_wealth(trading([[2]] * 3, [1.0] * 3, [1.0, 0, 0]), benchmark="price"),
+    "trades": lambda: plot_trades(trading([0.1, 0.0, 0.0], [1.0] * 3, [1.0, 0.0, 0.0])),
+    "benchmark": lambda: plots.plot_wealth(trading([0.1, 0.0, 0.0], [1.0] * 3, [1.0, 0, 0]), benchmark="price"),
     "returns": lambda: plots.plot_returns({"one": quoting(), "other": [4.0, 5.0]}),
     "learning": lambda: plots.plot_learning_curve({"PPO": ([1, 2], [3, 4])}, baselines={"fixed": 3.5}),
 }
@@ -257,7 +309,7 @@ def test_a_rollout_is_left_as_it_is():
     for array in record.to_dict().values():
         array.flags.writeable = False
     plot_market_making(record)
-    plot_trading(trading([[2]] * 3, [1.0] * 3, [1.0, 0.0, 0.0]))
+    plot_trading(trading([0.1, 0.0, 0.0], [1.0] * 3, [1.0, 0.0, 0.0]))
 
 
 def test_importing_the_pictures_does_not_import_matplotlib():
@@ -306,8 +358,6 @@ def test_an_info_that_is_no_number():
 def test_actions_of_another_market():
     with pytest.raises(ValueError, match=r"plot: expected actions of shape \(2,\), got \(\)"):
         plots.plot_quotes(make_rollout(np.ones((3, 1)), mid_price=np.ones((3, 1))))
-    with pytest.raises(ValueError, match=r"plot: expected actions of shape \(\) or \(1,\), got \(2,\)"):
-        plot_trades(quoting())
 
 
 def test_the_last_episode_of_a_frozen_sub_env_is_its_only_one():

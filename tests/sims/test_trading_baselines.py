@@ -80,6 +80,24 @@ def test_momentum_follows_the_compounded_return_of_its_window():
     assert weights.dtype == np.float32 and weights.tolist() == [[1.0], [-1.0], [1.0], [0.0]]
 
 
+def test_d5_momentum_is_flat_where_the_price_is_what_it_was():
+    # Back at the first price, by returns that float32 cannot hold: their product is some 1e-8 away from 1.
+    rng = np.random.default_rng(0)
+    closes = np.round(rng.uniform(50.0, 150.0, (500, 33)), 2)
+    closes[:, -1] = closes[:, 0]
+    returns = closes[:, 1:] / closes[:, :-1] - 1.0
+    vec = Recording(Discrete(3), lookback=32)
+    same = observe(returns)
+    assert (np.prod(1.0 + same[:, :-1].astype(np.float64), axis=1) < 1.0).sum() > 100
+    for short in (False, True):
+        assert Momentum.for_env(vec, short=short)(same).tolist() == [1] * 500
+    # A cent is more than rounding.
+    for cent, action in ((0.01, 2), (-0.01, 0)):
+        closes[:, -1] = closes[:, 0] + cent
+        moved = observe(closes[:, 1:] / closes[:, :-1] - 1.0)
+        assert Momentum.for_env(vec, short=True)(moved).tolist() == [action] * 500
+
+
 def test_momentum_on_rising_and_falling_prices():
     for closes, action in ((CLOSES, 2), (CLOSES[::-1].copy(), 1)):
         env = make_env(closes=closes)

@@ -19,7 +19,7 @@ from sekai.spaces import Box, Discrete
 from sekai.vector import Randomized
 from sims.trading import TradingVecEnv
 
-STEP_INFOS = {"price", "wealth", "position", "turnover", "cost", "borrow", "bar"}
+STEP_INFOS = {"price", "wealth", "position", "turnover", "cost", "borrow", "fill_price", "units_traded", "bar"}
 RESET_INFOS = {"price", "wealth", "position", "bar"}
 
 #: What else a number of the market may be.
@@ -636,13 +636,16 @@ def test_costs_and_lengths_may_differ_between_sub_envs():
             assert alone.infos[0]["cost"] == result.infos[i]["cost"]
 
 
-def test_a_cost_may_be_drawn_at_each_reset():
+def test_d6_a_cost_may_be_drawn_at_each_reset_and_is_told():
     env = make_env(200, transaction_cost=Randomized(0.1, 0.2), episode_length=1, autoreset_options={"start": 9})
-    env.reset(seed=0)
+    reset = env.reset(seed=0)
     drawn = env.transaction_cost
+    assert reset.infos.columns["transaction_cost"].tolist() == drawn.tolist()
     assert ((drawn >= 0.1) & (drawn <= 0.2)).all() and len(np.unique(drawn)) == 200
     infos = env.step(np.full(200, 2)).infos  # 1 = x + cost * x
     assert infos.columns["cost"].tolist() == pytest.approx((drawn / (1.0 + drawn)).tolist(), rel=1e-12)
+    assert infos.columns["transaction_cost"].tolist() == drawn.tolist()
+    assert infos.final("reset_info")["transaction_cost"].tolist() == env.transaction_cost.tolist()
     assert (env.transaction_cost != drawn).all()
 
 

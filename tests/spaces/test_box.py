@@ -481,6 +481,31 @@ def test_equal_boxes_of_one_seed_draw_the_same(dtype):
         np.testing.assert_array_equal(number.sample(), array.sample())
 
 
-def test_spaces_are_unhashable():
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(Box(0, 1))
+def test_equal_spaces_have_one_hash():
+    assert len({Box(0, 1), Box([0], [1], seed=3), Box(0, 2)}) == 2
+
+
+def test_a6_integers_in_lists_do_not_go_through_floats():
+    assert Box([0, 0], [1, 2**63 + 1], dtype=np.uint64).high.tolist() == [1, 2**63 + 1]
+    full = Box([0, 0], [1, 2**64 - 1], dtype=np.uint64)
+    assert full.high.tolist() == [1, 2**64 - 1]
+    assert Box([np.uint64(3), 2**63], [INF, 2**63 + 1], dtype=np.uint64).low.tolist() == [3, 2**63]
+    assert Box([0, 0], [INF, 2**63 + 1], dtype=np.uint64).high[1] == 2**63 + 1
+    assert Box([-INF, -(2**53) - 1], [INF, 2**53 + 1], dtype=np.int64).low[1] == -(2**53) - 1
+    for element in ([0, 2**64 - 1], [1, 2**63 + 1], [np.uint64(1), 3], [0, 5]):
+        assert full.contains(element) and full.contains(np.array(element, np.uint64))
+    for element in ([0, 2**64], [-1, 2**63], [2, 2**64 - 1], [0.0, 2**63 + 1], [1, 2**63 + 0.5]):
+        assert not full.contains(element)
+
+
+def test_a6_samples_as_lists_are_elements():
+    space = Box([0, 2**63], [1, 2**64 - 1], dtype=np.uint64, seed=0)
+    assert all(space.contains(space.sample().tolist()) for _ in range(20))
+    assert space.from_jsonable(space.to_jsonable([space.high]))[0].tolist() == [1, 2**64 - 1]
+
+
+@pytest.mark.parametrize("high", [[1, 2**64], [1, 2**70], [1.5, 2**63]])
+def test_a6_what_does_not_fit_is_still_refused(high):
+    with pytest.raises(ValueError, match="Box high: expected whole numbers that fit uint64"):
+        Box([0, 0], high, dtype=np.uint64)
+    assert Box([0, 0], high, dtype=np.float64).high.tolist() == [float(each) for each in high]

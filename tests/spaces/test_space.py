@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import pickle
+import random
 from typing import Any
 
 import numpy as np
@@ -219,3 +221,87 @@ def test_a_space_must_say_what_it_holds(method):
     body = {name: lambda self: None for name in ("sample", "contains") if name != method}
     with pytest.raises(TypeError, match=method):
         type("Partial", (Space,), body)()
+
+
+class Prices(Space):
+    """A user's own space, with whatever attributes."""
+
+    def __init__(self, seed=None, **held):
+        super().__init__((2,), np.float64, seed)
+        vars(self).update(held)
+
+    def sample(self, mask=None):
+        return self.rng.random(2)
+
+    def contains(self, x):
+        return True
+
+
+class Ticked(Box):
+    """A user's own kind of box."""
+
+    def __init__(self, tick):
+        super().__init__(0, 1)
+        self.tick = tick
+
+
+class Slippery:
+    """An object that cannot be compared."""
+
+    def __eq__(self, other):
+        raise TypeError("no")
+
+    __hash__ = None
+
+
+HELD = {
+    "number": ({"tick": 1}, {"tick": 2}),
+    "array": ({"levels": np.array([1.0, np.nan])}, {"levels": np.array([2.0, np.nan])}),
+    "shape": ({"levels": np.zeros(2)}, {"levels": np.zeros((2, 1))}),
+    "nested": ({"a": [{"b": (np.arange(3), "x")}]}, {"a": [{"b": (np.arange(3), "y")}]}),
+    "objects": ({"a": np.array([1, "x"], object)}, {"a": np.array([1, "y"], object)}),
+    "space": ({"inner": Box(0, 1)}, {"inner": Box(0, 2)}),
+    "own_space": ({"inner": Ticked(1)}, {"inner": Ticked(2)}),
+    "nan": ({"tick": float("nan")}, {"tick": 0.0}),
+    "more": ({"tick": 1}, {"tick": 1, "lot": 2}),
+    "function": ({"rule": len}, {"rule": max}),
+}
+
+
+@pytest.mark.parametrize("held, others", HELD.values(), ids=HELD)
+def test_a5_spaces_of_a_user_s_class_are_equal_if_they_hold_the_same(held, others):
+    space, twin, other = Prices(seed=1, **held), Prices(seed=2, **copy.deepcopy(held)), Prices(**others)
+    space.sample()
+    assert space == twin and not space != twin and hash(space) == hash(twin)
+    assert space == pickle.loads(pickle.dumps(space)) == copy.deepcopy(space)
+    assert space != other and other != space
+    assert len({space, twin, other}) == 2
+
+
+def test_a5_so_are_those_of_a_class_derived_from_one_of_the_kit():
+    assert Ticked(1) == Ticked(1) != Ticked(2)
+    assert Ticked(1) != Box(0, 1) and Box(0, 1) != Ticked(1)
+    assert Dict(a=Ticked(1)) == Dict(a=Ticked(1)) != Dict(a=Ticked(2))
+
+
+def test_a5_generators_do_not_count_and_what_cannot_be_compared_is_the_same_as_itself_alone():
+    for kind in (np.random.default_rng, np.random.RandomState, np.random.PCG64, random.Random):
+        assert Prices(drawer=kind(1)) == Prices(drawer=kind(2)) != Prices(drawer=3)
+    one = Slippery()
+    assert Prices(held=one) == Prices(held=one) != Prices(held=Slippery())
+    assert Prices(held=object()) != Prices(held=object())
+
+
+def test_a5_a_value_that_is_cached_does_not_count():
+    class Cached(Prices):
+        @functools.cached_property
+        def total(self):
+            return self.a + 1
+
+    space = Cached(a=1)
+    assert space.total == 2 and space == Cached(a=1)
+
+
+@each_space
+def test_a5_equal_spaces_have_one_hash(space):
+    assert hash(space) == hash(copy.deepcopy(space)) and space in {copy.deepcopy(space)}

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import random
 import signal
 import threading
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from toys import BOX1, T, Toy
 
-from sekai import Discrete, Env, ResetResult, StepResult
+from sekai import Discrete, Env, ResetResult, Space, StepResult
 
 #: Seconds after which what has not happened hangs, however busy the machine is.
 HANG = 240.0
@@ -178,9 +179,51 @@ class Filed(Toy):
         super().__init__(script or T(9))
         self.path, self.name = path, name
 
+    def pid(self):
+        return os.getpid()
+
     def close(self):
         with open(self.path, "a") as file:
             file.write(f"{self.name}\n")
+
+
+class OneWay:
+    """Can be pickled, and unpickled in no process but the one that did."""
+
+    def __reduce__(self):
+        return _arrive, (os.getpid(),)
+
+
+def _arrive(pid):
+    if os.getpid() != pid:
+        raise LookupError("not here")
+    return OneWay()
+
+
+class Anything(Space):
+    """A space of any objects at all."""
+
+    def __init__(self):
+        super().__init__(None, None)
+
+    def sample(self, mask=None):
+        return 0
+
+    def contains(self, x):
+        return True
+
+
+class Gambles(Toy):
+    """Draws from the generators that everything in its process shares."""
+
+    def __init__(self, draw=None):
+        super().__init__(T(9))
+        if draw is not None:
+            self.draw = draw
+        self.at_first = self.draw()
+
+    def draw(self):
+        return random.random(), np.random.random(), np.random.standard_normal()
 
 
 class Parent(Misbehaves):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
+import pickle
 import signal
+import sys
 import threading
 import warnings
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -426,6 +430,64 @@ def test_9_6_ctrl_c_twice_in_a_row_and_a_reset_starts_afresh(caplog, recwarn):
     assert not [str(each.message) for each in recwarn]
 
 
+def press_at(line, modules):
+    """A tracer that presses Ctrl-C when so many lines of some modules have been run, and says so in a list."""
+    left, pressed = line, []
+
+    def trace(frame, event, argument):
+        nonlocal left
+        if event == "line" and frame.f_globals.get("__name__") in modules:
+            left -= 1
+            if left < 0 and not pressed:
+                pressed.append(frame)
+                press_ctrl_c()
+        return trace
+
+    return trace, pressed
+
+
+INTERRUPTED = {
+    *(f"asyncio.{name}" for name in ("base_events", "events", "futures", "selector_events", "tasks")),
+    *("selectors", "sekai.vector.interrupts", "sekai.vector.sub_envs.sub_env"),
+}
+
+
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("raises", [True, False], ids=["raises", "counts"])
+def test_a16_ctrl_c_at_any_line_of_the_event_loop_leaves_it_usable(raises, every, caplog, recwarn):
+    counted = []
+    before, tracer = signal.getsignal(signal.SIGINT), sys.gettrace()
+    if not raises:
+        signal.signal(signal.SIGINT, lambda *press: counted.append(press))
+    handler = signal.getsignal(signal.SIGINT)
+    line, pressed, interrupted = 0, [True], 0
+    try:
+        with AsyncVecEnv([lambda: Slow(0.0), lambda: Slow(0.0)]) as v:
+            while pressed:
+                v.reset()
+                v.step([0, 0])
+                trace, pressed = press_at(line, INTERRUPTED)
+                sys.settrace(trace)
+                try:
+                    v.step([1, 1])
+                except KeyboardInterrupt:
+                    interrupted += 1
+                finally:
+                    sys.settrace(tracer)
+                line += every
+                assert v.get_attr("running") == [0, 0]
+                assert signal.getsignal(signal.SIGINT) is handler
+            presses = line // every - 1
+            assert (interrupted, len(counted)) == ((presses, 0) if raises else (0, presses))
+            assert line > 200
+            assert v.get_attr("overlaps") == [0, 0]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    gc.collect()
+    assert caplog.records == []
+    assert not [str(each.message) for each in recwarn]
+
+
 # -- threads -----------------------------------------------------------------------------------------------
 
 
@@ -549,6 +611,118 @@ def test_11_3_one_after_the_other_from_several_threads():
 
 
 # -- close -------------------------------------------------------------------------------------------------
+
+
+class Shuts(Held):
+    """Says whether it was closed."""
+
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), None], ids=repr)
+@bare_and_wrapped
+def test_a17_leaving_a_with_block_cancels_the_step_of_another_task(wrap, error, events, caplog, recwarn):
+    tasks, envs = [], []
+
+    async def main():
+        with wrap(AsyncVecEnv([lambda: Shuts(events)] * 2)) as v:
+            envs.extend(v.unwrapped.envs)
+            await v.async_reset()
+            tasks.append(asyncio.ensure_future(v.async_step([0, 0])))
+            await until_running(v, [1, 1])
+            if error is not None:
+                raise error
+
+    async def run():
+        try:
+            await main()
+        finally:
+            assert [env.closed for env in envs] == [1, 1]
+            with pytest.raises(asyncio.CancelledError):
+                await tasks[0]
+            assert [(env.running, env.cancelled, env.k) for env in envs] == [(0, 1, 0)] * 2
+
+    if error is None:
+        asyncio.run(run())
+    else:
+        with pytest.raises(type(error)) as caught:
+            asyncio.run(run())
+        assert caught.value is error or isinstance(error, KeyboardInterrupt)
+    gc.collect()
+    assert caplog.records == []
+    assert not [str(each.message) for each in recwarn]
+
+
+@pytest.mark.parametrize("awaited", [True, False], ids=["in_a_loop", "sync"])
+@bare_and_wrapped
+def test_a17_leaving_a_with_block_waits_for_the_step_of_another_thread(wrap, awaited, events, caplog, recwarn):
+    outcomes = []
+    with pytest.raises(ValueError, match="mine"), wrap(AsyncVecEnv([lambda: Shuts(events)] * 2)) as v:
+        envs = v.unwrapped.envs
+        v.reset()
+
+        def step():
+            try:
+                asyncio.run(v.async_step([0, 0])) if awaited else v.step([0, 0])
+            except asyncio.CancelledError:
+                outcomes.append([(env.running, env.cancelled, env.closed) for env in envs])
+
+        thread = threading.Thread(target=step)
+        thread.start()
+        assert events[0].wait(HANG)
+        raise ValueError("mine")
+    thread.join(HANG)
+    assert [env.closed for env in envs] == [1, 1]
+    assert [(running, cancelled) for running, cancelled, _ in outcomes[0]] == [(0, 1)] * 2
+    gc.collect()
+    assert caplog.records == []
+    assert not [str(each.message) for each in recwarn]
+
+
+def test_a17_leaving_a_with_block_whose_loop_has_stopped(events):
+    loop = asyncio.new_event_loop()
+    with pytest.raises(ValueError, match="mine"), AsyncVecEnv([lambda: Shuts(events)]) as v:
+        (env,) = v.envs
+        v.reset()
+        task = loop.create_task(v.async_step([0]))
+        loop.run_until_complete(until_running(v, [1]))
+        raise ValueError("mine")
+    assert env.closed == 1
+    with pytest.raises(asyncio.CancelledError):
+        loop.run_until_complete(task)
+    assert env.cancelled == 1
+    loop.close()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))], ids=["deepcopy", "pickle"])
+@bare_and_wrapped
+def test_a9_a_copy_has_the_sub_envs_and_a_loop_of_its_own(wrap, copied):
+    with wrap(AsyncVecEnv([partial(Slow, 0.0, 3), partial(Slow, 0.0, 4)])) as v:
+        copies = [copied(v)]  # before it has a loop
+        v.reset()
+        v.step([0, 0])
+        copies.append(copied(v))
+        with pytest.raises(ResetRequired):
+            copies[0].step([0, 0])
+        copies[0].reset()
+        copies[0].step([0, 0])
+        expected = v.step([1, 0])
+        for each in copies:
+            with each:
+                assert each.unwrapped.envs[0] is not v.unwrapped.envs[0]
+                assert_same(expected, asyncio.run(each.async_step([1, 0])))
+                each.step([0, 0])
+        assert v.get_attr("k") == [2, 2]
+
+
+def test_a9_no_copy_in_the_middle_of_a_step(events):
+    with AsyncVecEnv([lambda: Held(events)]) as v:
+        v.reset()
+        with under_way(lambda: v.step([0]), events), pytest.raises(AsyncCallPending, match="step"):
+            copy.deepcopy(v)
 
 
 def test_close_inside_a_running_loop_and_use_after_it():

@@ -11,8 +11,12 @@ from case_envs import Own, Scaled
 from toys import BOX1, NCount, T, Toy, Z
 
 from sekai import (
+    Dict,
     Discrete,
+    Env,
     NativeVecEnv,
+    ResetResult,
+    StepResult,
     TimeLimit,
     TransformReward,
     VecEnvClosed,
@@ -368,3 +372,138 @@ def test_10_7_one_native_env_splits_too():
         assert np.ndim(v.get_attr("T")[0]) == 0
         v.set_attr("T", [3])
         assert v.T.tolist() == [3]
+
+
+# -- found in use: A3, A21 -----------------------------------------------------------------------------------
+
+
+@everywhere_once
+def test_a3_the_time_limit_is_an_attribute_and_can_be_changed(backend):
+    with scripted(backend, T(9), T(9), max_episode_steps=5) as v:
+        v.reset()
+        assert v.get_attr("max_episode_steps") == v.call("max_episode_steps") == [5, 5]
+        assert not v.step(Z(v)).truncated.any()
+        v.set_attr("max_episode_steps", 2)
+        assert v.get_attr("max_episode_steps") == [2, 2]
+        assert v.step(Z(v)).truncated.all()
+        v.set_attr("max_episode_steps", [3, np.int64(3)])
+        assert [v.step(Z(v)).truncated.tolist() for _ in range(3)] == [[False] * 2] * 2 + [[True] * 2]
+        for wrong, kind in ((0, ValueError), (2.0, TypeError), (None, TypeError), (np.array([3, 3]), TypeError)):
+            with pytest.raises(error(backend, kind), match="max_episode_steps"):
+                v.set_attr("max_episode_steps", wrong)
+        assert v.get_attr("max_episode_steps") == [3, 3]
+
+
+@everywhere_once
+def test_a3_without_a_limit_there_is_no_such_attribute(backend):
+    with scripted(backend, T(9), T(9)) as v:
+        missing = error(backend, AttributeError)
+        with pytest.raises(missing, match="max_episode_steps"):
+            v.get_attr("max_episode_steps")
+        with pytest.raises(missing, match="max_episode_steps"):
+            v.set_attr("max_episode_steps", 1)
+
+
+def test_a3_one_native_env_has_one_limit():
+    with NCount([9, 9], max_episode_steps=5) as v:
+        with pytest.raises(ValueError, match="expected one limit for all sub-envs"):
+            v.set_attr("max_episode_steps", [1, 2])
+        with pytest.raises(ValueError, match="expected 2 values"):
+            v.set_attr("max_episode_steps", [1])
+        v.max_episode_steps = 1
+        v.reset()
+        assert v.step(Z(v)).truncated.all()
+    with pytest.raises(VecEnvClosed):
+        v.set_attr("max_episode_steps", 2)
+
+
+def test_a3_a_market_without_a_limit_may_use_the_name_for_itself():
+    class Own(NCount):
+        def __init__(self, T, before, after):
+            self.max_episode_steps = before
+            super().__init__(T)
+            assert self.max_episode_steps == before
+            self.max_episode_steps = after
+
+    with Own([9, 9], 3, 4) as v:
+        v.reset()
+        assert v.get_attr("max_episode_steps") == [4, 4]
+        assert not any(v.step(Z(v)).truncated.any() for _ in range(5))
+
+
+OWNED = [
+    "num_envs", "action_space", "observation_space", "autoreset", "metadata", "spec", "step", "reset", "close", "call",
+    "async_step", "rng", "streams", "frozen", "closed", "unwrapped", "elapsed_steps", "_closed", "_has_reset",
+    "_native", "_step", "_NativeVecEnv__rng", "__class__",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWNED)
+def test_a21_names_of_the_base_class_are_refused_and_nothing_changes(name):
+    with NativeScaled(2) as v:
+        v.reset()
+        for values in (1, [1, 2]):
+            with pytest.raises(AttributeError, match=rf"set_attr.*{name}.*expected an attribute of the simulation"):
+                VecRecordEpisodeStatistics(v).set_attr(name, values)
+        v.set_attr("k", 3)
+        assert v.step(Z(v)).rewards.tolist() == [3.0, 3.0]
+
+
+@on_rows_here
+def test_a21_so_are_methods_of_every_env_and_what_a_wrapper_wraps(backend):
+    with make(backend, [lambda: TimeLimit(Scaled(), 9)] * 2) as v:
+        v.reset()
+        for name in ("step", "reset", "close", "get_attr", "env"):
+            with pytest.raises(AttributeError, match=rf"set_attr\('{name}'\): expected an attribute of the simulation"):
+                v.set_attr(name, 3)
+        assert v.step(Z(v)).rewards.tolist() == [1.0, 1.0]
+
+
+@on_rows_here
+@pytest.mark.parametrize("obs", [BOX1, Dict(a=BOX1)], ids=["vector", "dict"])
+@pytest.mark.parametrize("info", [None, (), False], ids=repr)
+def test_a21_an_info_that_is_no_dict_is_refused_at_once(backend, obs, info):
+    class Odd(Env):
+        observation_space, action_space = obs, Discrete(2)
+
+        def __init__(self, at_reset):
+            self.at_reset = at_reset
+
+        def reset(self, *, seed=None, options=None):
+            return ResetResult(obs.sample(), self.at_reset)
+
+        def step(self, action):
+            return StepResult(obs.sample(), 1.0, False, False, info)
+
+    with make(backend, [lambda: Odd({})] * 2) as v:
+        v.reset()
+        with pytest.raises(TypeError, match="sub-env 0: expected a dict as its info, got"):
+            v.step(Z(v))
+    with make(backend, [lambda: Odd(info)] * 2) as v, pytest.raises(TypeError, match="expected a dict as its info"):
+        v.reset()
+
+
+@pytest.mark.parametrize("where", ["_step", "_reset_infos"])
+def test_a21_no_infos_of_a_native_env_are_refused_at_once(where):
+    class Odd(NativeScaled):
+        def _step(self, actions):
+            result = super()._step(actions)
+            return (*result[:3], None) if where == "_step" else result
+
+        def _reset_infos(self, indices):
+            return None if where == "_reset_infos" else {}
+
+    with Odd(2) as v, pytest.raises(TypeError, match=rf"Odd\.{where}\(\): expected infos that map keys to arrays"):
+        v.reset()
+        v.step(Z(v))
+
+
+def test_numbers_of_another_shape_are_no_values_of_a_native_attribute():
+    with Schedules() as v:
+        for name, values in (("count", np.arange(4)), ("count", (1, 2, 3, 4)), ("matrix", 1.0), ("matrix", [[1]] * 4)):
+            with pytest.raises(
+                ValueError, match=rf"set_attr\('{name}'\): expected a value of shape .* for each sub-env"
+            ):
+                v.set_attr(name, values)
+        v.set_attr("matrix", np.array([1, 2]))
+        assert v.matrix.tolist() == [[1.0, 2.0]] * 4

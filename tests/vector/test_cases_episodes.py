@@ -23,6 +23,7 @@ from sekai import (
     SyncVecEnv,
     TimeLimit,
     Tuple,
+    VecEnvClosed,
 )
 from sekai.batching import layout
 from sekai.vector import ended_observations
@@ -484,3 +485,63 @@ def test_a_terminal_observation_that_somebody_has_changed_is_shown_as_it_is_now(
     assert (rows.tolist(), observations.tolist()) == ([2], [[5.0]])
     del result.infos[2]["final_observation"]  # as if it had not ended
     assert ended_observations(vec.observation_space, result)[0].tolist() == []
+
+
+# -- new episodes in some of the frozen sub-envs -----------------------------------------------------------
+
+
+@everywhere
+def test_e1_some_frozen_sub_envs_begin_new_episodes(backend):
+    options = {"autoreset_options": lambda index: {"of": index}, "i0": {"start": 7}, "r0": (5.0,)}
+    with scripted(backend, T(1), T(4), T(1), autoreset=False, **options) as vec:
+        vec.reset()
+        vec.step([0, 0, 0])
+        begun = vec.reset_frozen(np.array([2]))
+        assert vec.frozen.tolist() == [True, False, False]
+        assert (begun.observations.tolist(), list(begun.infos)) == ([[5.0]], [{"start": 7}])
+        told = vec.get_attr("last_options")[2]
+        assert (told[2] if backend == "native" else told) == {"of": 2}
+        step = vec.step([0, 0, 0])
+        assert step.observations.tolist() == [[1.0], [2.0], [1.0]]
+        assert step.rewards.tolist() == [0.0, 1.0, 1.0]
+        assert step.terminated.tolist() == vec.frozen.tolist() == [True, False, True]
+        begun = vec.reset_frozen(np.array([0, 2]))
+        assert (begun.observations.tolist(), list(begun.infos)) == ([[5.0], [5.0]], [{"start": 7}] * 2)
+        with pytest.raises(ValueError, match=r"reset_frozen\(rows\): expected sub-envs that are frozen, got \[0, 1\]"):
+            vec.reset_frozen(np.array([0, 1]))
+        assert vec.step([0, 0, 0]).observations.tolist() == [[1.0], [3.0], [1.0]]
+    with pytest.raises(VecEnvClosed):
+        vec.reset_frozen(np.array([0]))
+
+
+@pytest.mark.parametrize("name", ["dict", "nested", "sequence", "masked_box"])
+@here
+def test_e1_new_episodes_show_observations_of_every_kind(backend, name):
+    space = SPACES[name]
+    first, last = space.sample(), space.sample()
+    script = [(last, 1.0, True, False, {})]
+    with scripted(backend, script, script, obs=space, r0=first, autoreset=False) as vec:
+        vec.reset()
+        vec.step([0, 0])
+        begun = vec.reset_frozen(np.array([1]))
+        assert_same(layout.stack(space, [first]), begun.observations)
+
+
+@here
+def test_e1_after_a_new_episode_that_fails_to_begin_reset_works(backend):
+    vec = scripted(backend, T(1), T(9), autoreset=False)
+    with vec:
+        vec.reset()
+        vec.step([0, 0])
+        broken = vec if backend == "native" else vec.envs[0]
+        name = "_reset_envs" if backend == "native" else "reset"
+
+        def fail(*args, **kwargs):
+            raise OSError("no data")
+
+        setattr(broken, name, fail)
+        with pytest.raises(OSError, match="no data"):
+            vec.reset_frozen(np.array([0]))
+        delattr(broken, name)
+        assert vec.reset().observations.tolist() == [[0.0], [0.0]]
+        assert vec.step([0, 0]).terminated.tolist() == [True, False]

@@ -18,6 +18,7 @@ from sekai import (
     VecObservationWrapper,
     VecRecordEpisodeStatistics,
     VecRewardWrapper,
+    VecStepResult,
     VecWrapper,
 )
 from sekai.vector import ProcVecEnv
@@ -102,12 +103,53 @@ def test_async_runs_an_override_that_calls_the_inherited_method(base):
         assert results[-1].observations[1].tolist() == [0.0]
 
 
-@pytest.mark.parametrize("wrap", [StepOnly, None], ids=["wrapper", "backend"])
-def test_a_sync_override_around_an_async_vec_env_says_what_to_override(wrap):
-    mine = type("Mine", (StepOnly, AsyncVecEnv if wrap is None else VecWrapper), {})
-    with mine(fns(T(2))) if wrap is None else mine(AsyncVecEnv(fns(T(2)))) as v:
-        with pytest.raises(RuntimeError, match="async_step"):
-            run(v, 1)
+def minus(result, fee):
+    return VecStepResult(result.observations, result.rewards - fee, result.terminated, result.truncated, result.infos)
+
+
+def taxed(base):
+    """A class on ``base`` that changes rewards through step() alone, and one on it that does so through both."""
+
+    class Fee(base):
+        def step(self, actions):
+            return minus(super().step(actions), 1)
+
+    class Tax(Fee):
+        def step(self, actions):
+            return minus(super().step(actions), 10)
+
+        async def async_step(self, actions):
+            return minus(await super().async_step(actions), 10)
+
+    return Tax
+
+
+@pytest.mark.parametrize(
+    "kind", [VecWrapper, Negative, Plain, SyncVecEnv, ProcVecEnv, NCount], ids=lambda k: k.__name__
+)
+def test_a1_every_class_changes_the_rewards_once(kind):
+    def build():
+        if issubclass(kind, VecWrapper):
+            return taxed(kind)(scripted("sync", T(5), T(5)))
+        return taxed(kind)([5, 5]) if kind is NCount else taxed(kind)(fns(T(5), T(5)))
+
+    with build() as v:
+        v.reset()
+        there = v.step([0, 0]).rewards
+        assert there.tolist() == [(-1 if kind is Negative else 1) - 11] * 2
+        assert run(v, 1)[-1].rewards.tolist() == there.tolist()
+
+
+@pytest.mark.parametrize("way", ["step", "reset"])
+@pytest.mark.parametrize("wrap", ["wrapper", "backend", "below", "above"])
+def test_a15_a_sync_override_around_an_async_vec_env_says_who_lacks_what(way, wrap):
+    mine = {"step": StepOnly, "reset": ResetOnly}[way]
+    kind = type("Mine", (mine, AsyncVecEnv if wrap == "backend" else VecWrapper), {})
+    with kind(fns(T(2))) if wrap == "backend" else kind(AsyncVecEnv(fns(T(2)))) as v:
+        outer = Plain(v) if wrap == "below" else VecWrapper(Plain(v)) if wrap == "above" else v
+        message = rf"Mine\.async_{way}\(\): {mine.__name__} overrides {way}\(\) and not async_{way}\(\)"
+        with pytest.raises(RuntimeError, match=message):
+            run(outer, 1)
         v.reset()
         assert v.step([0]).observations.tolist() == [[1.0]]  # the sync API is there
 

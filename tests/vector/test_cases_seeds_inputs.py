@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
-from backends import assert_same, everywhere, everywhere_once, make, on_rows, on_rows_once, scripted
+from backends import assert_same, everywhere, everywhere_once, here, make, on_rows, on_rows_once, scripted
 from case_envs import Closes, Echo
-from toys import Draws, T, Toy, Z, fns
+from spaces_catalogue import same
+from toys import Draws, NativeToy, T, Toy, Z, fns
 
 from sekai import (
     Box,
@@ -171,9 +174,12 @@ def test_3_4_a_generator_in_a_list_is_used_as_it_is(backend):
         assert_same(expected, v.reset(seed=[np.random.default_rng(3), 4]).observations[0])
 
 
-def test_3_4_a_native_env_takes_no_generator():
-    with draws("native", 2) as v, pytest.raises(TypeError, match="sub-env 0.*Generator"):
-        v.reset(seed=[np.random.default_rng(3), 4])
+def test_a2_a_generator_in_a_list_is_a_draw_from_it_to_a_native_env():
+    expected = int(np.random.default_rng(3).integers(2**63))
+    with draws("native", 2) as v:
+        observations = v.reset(seed=[expected, 4]).observations
+        assert_same(observations, v.reset(seed=[np.random.default_rng(3), 4]).observations)
+        assert_same(observations, v.reset(seed=np.array([np.random.default_rng(3), 4])).observations)
 
 
 # -- 5.1 ---------------------------------------------------------------------------------------------------
@@ -309,7 +315,8 @@ def test_5_5_dict_and_tuple_actions(backend):
 BAD_DICTS = {
     "key_missing": {"side": [0, 1]},
     "key_too_many": {"side": [0, 1], "qty": np.zeros((2, 2)), "more": [0, 0]},
-    "list_of_dicts": [{"side": 0, "qty": np.zeros(2)}] * 2,
+    "list_too_short": [{"side": 0, "qty": np.zeros(2)}],
+    "list_of_others": [{"side": 0, "qty": np.zeros(2)}, {"side": 0}],
     "part_too_long": {"side": [0, 1, 0], "qty": np.zeros((2, 2))},
     "part_of_another_shape": {"side": [0, 1], "qty": np.zeros((2, 3))},
     "part_of_another_kind": {"side": [0.5, 1], "qty": np.zeros((2, 2))},
@@ -369,3 +376,211 @@ def test_5_9_sub_env_spaces_differ(backend, odd, message, tmp_path):
 def test_5_9_equal_spaces_that_are_other_objects_are_fine():
     with SyncVecEnv([lambda: Toy(T(1), obs=Box(-9, 9, (1,)), act=Discrete(2)) for _ in range(2)]) as v:
         assert v.num_envs == 2
+
+
+# -- found in use: A2, A4, A6, A8, A11 ------------------------------------------------------------------------
+
+
+def seen_actions(v):
+    """The action that each sub-env got last."""
+    if isinstance(v, NativeVecEnv):
+        return list(layout.iterate(v.action_space, v.last_action, v.num_envs))
+    return v.get_attr("last_action")
+
+
+@pytest.mark.parametrize("backend", ["sync", "async", "proc", "proc-grouped-pipe", "native"])
+def test_a4_a_list_is_one_action_per_sub_env_and_a_tuple_the_batch(backend):
+    with scripted(backend, T(9), T(9), act=Tuple([Discrete(5), Discrete(5)])) as v:
+        v.reset()
+        v.step([(0, 1), (2, 3)])
+        assert seen_actions(v) == [(0, 1), (2, 3)]
+        v.step([[4, 0], [1, 2]])
+        assert seen_actions(v) == [(4, 0), (1, 2)]
+        v.step(([0, 1], [2, 3]))
+        assert seen_actions(v) == [(0, 2), (1, 3)]
+        for wrong in ([(0, 1)], [(0, 1), (2,)], [0, 1]):
+            with pytest.raises(ValueError, match=r"step\(actions\)"):
+                v.step(wrong)
+        assert seen_actions(v) == [(0, 2), (1, 3)]
+
+
+SAMPLED = {
+    **ACTIONS,
+    "masked": MaskedBox(-1, 1, (2,), max_size=3),
+    "nested": Dict(a=Tuple([Discrete(3), MaskedBox(0, 1, max_size=2)]), b=Dict(c=Box(-1, 1, (2,)))),
+    "uint64": Box(0, 2**64 - 1, (2,), np.uint64),
+}
+
+
+@here
+@pytest.mark.parametrize("space", SAMPLED.values(), ids=SAMPLED)
+def test_a4_lists_of_samples_are_actions_of_any_space(backend, space):
+    for n in (2, 3):
+        with scripted(backend, *[T(9)] * n, act=space) as v:
+            v.reset()
+            samples = [space.sample() for _ in range(n)]
+            v.step(samples)
+            for sample, got in zip(samples, seen_actions(v), strict=True):
+                assert space.contains(got)
+                assert same(layout.concatenate(space, [sample]), layout.concatenate(space, [got]))
+
+
+@here
+def test_a4_so_is_a_list_within_a_batch(backend):
+    with scripted(backend, T(9), T(9), act=Dict(t=Tuple([Discrete(5), Discrete(5)]))) as v:
+        v.reset()
+        v.step({"t": [(0, 1), (2, 3)]})
+        assert seen_actions(v) == [{"t": (0, 1)}, {"t": (2, 3)}]
+
+
+@everywhere_once
+def test_a6_integers_beyond_int64_reach_the_sub_envs_as_they_are(backend):
+    rows = [[1, 2**63 + 1], [2**64 - 1, 0]]
+    with scripted(backend, T(9), T(9), act=Box([0, 0], [2**64 - 1] * 2, dtype=np.uint64)) as v:
+        v.reset()
+        v.step(rows)
+        assert [action.tolist() for action in seen_actions(v)] == rows
+        v.step(np.array(rows, np.uint64).tolist())
+        assert [action.tolist() for action in seen_actions(v)] == rows
+        with pytest.raises(ValueError, match="expected dtype uint64, got float64"):
+            v.step([[1, 2**63 + 1], [-1, 0]])
+
+
+@pytest.mark.parametrize("autoreset", [True, False])
+@pytest.mark.parametrize(
+    "space", [Discrete(3), Box(-1, 1, (2, 3)), Dict(a=Discrete(2), b=Tuple([MultiBinary(2)]))], ids=repr
+)
+def test_a8_a_native_step_gets_contiguous_writable_actions(space, autoreset):
+    def forms(batch):
+        yield layout.map_parts(lambda part: part.repeat(2, axis=-1)[..., ::2], batch)
+        yield layout.map_parts(np.asfortranarray, batch)
+        yield layout.map_parts(lambda part: part[::-1].copy()[::-1], batch)
+        frozen = layout.copy_batch(batch)
+        layout.map_parts(lambda part: part.setflags(write=False), frozen)
+        yield frozen
+
+    with scripted("native", T(1), *[T(9)] * 3, act=space, autoreset=autoreset) as v:
+        v.reset()
+        for _ in range(2):  # with and without frozen sub-envs
+            batch = v.batch_action_space.sample()
+            for form in forms(batch):
+                v.step(form)
+                layout.map_parts(_assert_plain, v.last_action)
+                assert same(list(layout.iterate(space, batch, 4))[1:], seen_actions(v)[1:])
+
+
+def _assert_plain(part):
+    assert part.flags.c_contiguous and part.flags.writeable and part.flags.aligned
+
+
+@here
+def test_masked_actions_are_refused_by_name(backend):
+    with scripted(backend, T(9), T(9), act=Box(-1, 1, (), np.float64)) as v:
+        v.reset()
+        v.step(np.ma.masked_array([0.5, 0.5], [False, False]))
+        with pytest.raises(ValueError, match=r"step\(actions\): expected .* masked"):
+            v.step(np.ma.masked_array([0.5, 0.5], [False, True]))
+
+
+class Pops(Toy):
+    """Takes its options apart."""
+
+    def __init__(self, script):
+        super().__init__(script)
+        self.taken = []
+
+    def reset(self, *, seed=None, options=None):
+        if options:
+            self.taken.append(options["prices"].pop(0))
+            options["deep"]["done"] = True
+            del options["prices"]
+        return super().reset(seed=seed, options=options)
+
+
+class NativePops(NativeToy):
+    """The same as arrays."""
+
+    def __init__(self, scripts, **kwargs):
+        self.taken = [[] for _ in scripts]
+        super().__init__(scripts, **kwargs)
+
+    def _reset_envs(self, indices, options):
+        for i, each in zip(indices, options, strict=True):
+            if each:
+                self.taken[i].append(each["prices"].pop(0))
+                each["deep"]["done"] = True
+                del each["prices"]
+        super()._reset_envs(indices, options)
+
+
+def pops(backend, **kwargs):
+    if backend == "native":
+        return NativePops([T(1), T(2), T(9)], **kwargs)
+    return make(backend, fns(T(1), T(2), T(9), cls=Pops), **kwargs)
+
+
+def taken(v):
+    return v.taken if isinstance(v, NativePops) else v.get_attr("taken")
+
+
+def prices(first):
+    return {"prices": [first, first + 1, first + 2], "deep": {}}
+
+
+@pytest.mark.parametrize("backend", ["sync", "async", "proc-grouped-pipe", "native"])
+def test_a11_each_sub_env_has_options_of_its_own_and_the_caller_s_stay(backend):
+    shared = prices(1)
+    with pops(backend, autoreset_options=shared) as v:
+        v.reset(options=shared)
+        assert taken(v) == [[1], [1], [1]]
+        v.reset(options=[shared, None, shared])
+        assert taken(v) == [[1, 1], [1], [1, 1]]
+        for _ in range(2):  # sub-env 0 ends twice, 1 once
+            v.step(Z(v))
+        assert taken(v) == [[1] * 4, [1, 1], [1, 1]]
+    assert shared == prices(1)
+
+
+@here
+def test_a11_so_have_those_of_a_function_of_the_index(backend):
+    kept = [prices(10), prices(20), prices(30)]
+    with pops(backend, autoreset_options=lambda i: kept[i]) as v:
+        v.reset()
+        for _ in range(2):
+            v.step(Z(v))
+        assert taken(v) == [[10, 10], [20], []]
+    assert kept == [prices(10), prices(20), prices(30)]
+
+
+@here
+def test_a11_what_cannot_be_copied_is_handed_on_as_it_is(backend):
+    lock = threading.Lock()
+    options = {"lock": lock, "beside": [lock, [1]]}
+    with scripted(backend, T(1), T(1)) as v:
+        v.reset(options=options)
+        got = v.last_options if backend == "native" else v.get_attr("last_options")
+        assert all(each["lock"] is lock and each["beside"][0] is lock for each in got)
+        assert got[0]["beside"][1] is not got[1]["beside"][1]
+
+
+class Priced(Box):
+    """A user's own space."""
+
+    def __init__(self, tick):
+        super().__init__(0, 1)
+        self.tick = tick
+
+
+class Holding(Toy):
+    """An env that makes its own space."""
+
+    def __init__(self, script, tick=1):
+        super().__init__(script, obs=Priced(tick))
+
+
+@on_rows_once
+def test_a5_spaces_that_hold_something_else_are_noticed(backend):
+    with make(backend, [lambda: Holding(T(3))] * 2) as v:
+        v.reset()
+    with pytest.raises(SpaceMismatch, match="sub-env 1: expected the observation_space of sub-env 0"):
+        make(backend, [lambda: Holding(T(3)), lambda: Holding(T(3), 2)])

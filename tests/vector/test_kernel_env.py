@@ -352,6 +352,54 @@ def test_a_range_is_drawn_from_the_rows_own_stream_at_each_reset():
     assert vec.speed[1] == alone.speed[0] != first[1]
 
 
+def test_d6_only_what_is_drawn_is_told_beside_what_the_market_names():
+    assert list(Walk(3, sigma=Randomized(0.1, 0.2)).told) == ["price", "count", "speed", "sigma"]
+    assert list(make_walk(3).told) == ["price", "count", "speed", "elapsed_steps"]
+    vec = Walk(3, sigma=[0.1, 0.2, 0.3])
+    assert "sigma" not in vec.told
+    vec.set_attr("sigma", Randomized(0.1, 0.2))
+    assert "sigma" in vec.told
+    vec.set_attr("sigma", 0.1)
+    assert "sigma" not in vec.told
+
+
+@pytest.mark.slow
+def test_d6_what_was_drawn_is_told_in_every_info():
+    vec = Walk(3, sigma=Randomized(0.1, 0.2), max_episode_steps=LIMIT)
+    had = vec.reset(seed=0).infos.columns["sigma"]
+    assert had.tolist() == vec.sigma.tolist() and len(set(had)) == 3
+    for actions in actions_of(vec, LIMIT):
+        infos = vec.step(actions).infos
+        ended = infos.done.size > 0
+        assert infos.columns["sigma"].tolist() == had.tolist()  # of the episode that the step is of
+        assert [info["sigma"] for info in infos] == had.tolist()
+    assert ended and [info["final_info"]["sigma"] for info in infos] == had.tolist()
+    assert [info["reset_info"]["sigma"] for info in infos] == vec.sigma.tolist() != had.tolist()
+    rolled = sekai.rollout(vec, lambda seen: np.ones(3, np.int64), 2 * LIMIT, seed=0, infos=("sigma",), progress=False)
+    assert rolled.infos["sigma"][:LIMIT].tolist() == [had.tolist()] * LIMIT
+    assert (rolled.infos["sigma"][LIMIT] != had).all()
+
+
+def test_infos_may_depend_on_the_parameters():
+    def told(params):
+        return ("price", "count") if params.kind == "up" else ("price",)
+
+    class Teller(Walk):
+        infos = told
+
+    for kind, keys in (("up", ["price", "count"]), ("down", ["price"])):
+        vec = Teller(2, kind=kind)
+        assert list(vec.told) == keys
+        with pytest.raises(AttributeError, match="kind: expected it to stay as it was"):
+            vec.set_attr("kind", "sideways")
+
+    class Odd(Walk):
+        infos = staticmethod(lambda params: ("nothing",))
+
+    with pytest.raises(TypeError, match=r"Odd\.infos: expected fields of State and numbers of Params, got 'nothing'"):
+        Odd(2)
+
+
 def test_set_attr_of_a_range():
     vec = make_walk(3)
     vec.reset(seed=0)
@@ -1531,3 +1579,98 @@ def test_discrete_actions_at_the_end_of_the_integers():
 @jit
 def number_of(action):
     return 1.0 * (action - (2**63 - 3)), False, False
+
+
+# -- found in use: A2, A3, A8, A11, A21 ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", SIZES[:1])
+def test_a3_the_time_limit_can_be_read_and_set(n):
+    vec, theirs = make_walk(n), twins(n)
+    ours = SingleEnv(Walk)
+    with pytest.raises(AttributeError, match="max_episode_steps"):
+        ours.get_attr("max_episode_steps")
+    assert vec.get_attr("max_episode_steps") == theirs.get_attr("max_episode_steps") == [LIMIT] * n
+    for limit in (2, 3):
+        for each in (vec, theirs, pickle.loads(pickle.dumps(vec)), copy.deepcopy(vec)):
+            each.reset(seed=[7] * n)
+            each.set_attr("max_episode_steps", limit)
+            assert each.get_attr("max_episode_steps") == [limit] * n
+            ends = [each.step(np.ones(n, np.int64)).truncated[0] for _ in range(limit)]
+            assert ends == [False] * (limit - 1) + [True]
+    vec.set_attr("sigma", 0.25)  # which makes its memory anew
+    assert vec.max_episode_steps == 3
+    with pytest.raises(ValueError, match="expected one limit for all sub-envs"):
+        vec.set_attr("max_episode_steps", [2, 3, 3])
+
+
+def test_a2_generators_in_a_list_of_seeds():
+    ours, theirs = make_walk(3), make_walk(3)
+    drawn = int(np.random.default_rng(5).integers(2**63))
+    assert_same_result(ours.reset(seed=[np.random.default_rng(5), 2, 3]), theirs.reset(seed=[drawn, 2, 3]))
+
+
+@compiled
+def test_a8_actions_in_any_layout_are_one_form_of_the_step():
+    vec = make_walk(3)
+    vec.reset(seed=1)
+    plain = np.array([0, 1, 2])
+    frozen = plain.copy()
+    frozen.flags.writeable = False
+    vec.step(plain)
+    known = [len(each.signatures) for each in vec.compiled_step.dispatchers]
+    for actions in (plain[::-1].copy()[::-1], np.repeat(plain, 2)[::2], frozen, plain.astype(np.int8), plain.tolist()):
+        vec.step(actions)
+    assert [len(each.signatures) for each in vec.compiled_step.dispatchers] == known
+
+
+def test_a11_options_stay_the_caller_s():
+    options, at_ends = {"start": 2.0}, {"start": 3.0}
+    vec = make_walk(3, autoreset_options=at_ends)
+    vec.reset(seed=1, options=options)
+    SingleEnv(Walk).reset(options=options)
+    assert options == {"start": 2.0} and at_ends == {"start": 3.0}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["num_envs", "action_space", "observation_space", "autoreset", "infos", "reset_infos", "step_row", "reset_row"]
+    + ["observe_row", "check", "Params", "State", "Options", "params", "step", "roll", "_columns", "_values"],
+)
+def test_a21_what_the_class_and_its_base_own_cannot_be_set(name):
+    vec = make_walk(3)
+    vec.reset(seed=1)
+    for owner in (vec, SingleEnv(make_walk).vec):
+        with pytest.raises(AttributeError, match=name):
+            owner.set_attr(name, 1)
+    with pytest.raises(AttributeError, match="price"):
+        vec.set_attr("price", 1.0)
+    vec.step([1, 1, 1])
+
+
+@pytest.mark.parametrize("value", [[1.5, 2], [1.0, 2.0], np.array([3.5, 4.5]), 2.5, (1, 2.5)], ids=str)
+def test_numbers_of_an_integer_parameter_are_not_cut(value):
+    with pytest.raises(TypeError, match="length: expected an integer"):
+        Walk(2, length=value)
+    vec = Walk(2, length=[3, 4])
+    with pytest.raises(TypeError, match="length: expected an integer"):
+        vec.set_attr("length", value)
+    assert vec.length.tolist() == [3, 4]
+
+
+def test_masked_numbers_are_no_parameters():
+    masked = np.ma.masked_array([0.1, 0.2], [False, True])
+    with pytest.raises(ValueError, match="sigma: expected numbers, got an array with masked entries"):
+        Walk(2, sigma=masked)
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [("infoes", "infos"), ("Option", "Options"), ("options", "Options"), ("reset_info", "reset_infos")]
+    + [("check_option", "check_options"), ("derive_rows", "derive_row"), ("Param", "Params"), ("Prepare", "prepare")],
+)
+def test_a_misspelt_attribute_of_the_class_is_named(name, meant):
+    written = {"State": Last, "reset_row": reset_last, "step_row": step_last, "observe_row": observe_last}
+    spaces = {"observation_space": Walk.observation_space, "action_space": Walk.action_space}
+    with pytest.raises(TypeError, match=rf"Misspelt\.{name}: expected another name, or '{meant}' if that is meant"):
+        type("Misspelt", (KernelVecEnv,), {**written, **spaces, name: ()})

@@ -357,3 +357,29 @@ def test_shards_draw_what_the_whole_does(cut):
             *results[2].observations.tolist(),
         ]
         results = whole.step([0] * 5), left.step([0] * cut), right.step([0] * (5 - cut))
+
+
+def test_a2_a_generator_in_a_list_contributes_a_draw_to_the_streams():
+    generator, twin = np.random.default_rng(5), np.random.default_rng(5)
+    vec = Still(3)
+    vec.reset(seed=[1, 2, 3])
+    vec.streams.counter[2] = 7
+    vec.reset(seed=[generator, 2, None])
+    first = int(twin.integers(2**63))
+    assert state(vec) == ([key_of_seed(each) for each in (first, 2, 3)], [0, 0, 7])
+    vec.reset(seed=[generator, None, generator])  # one that is there twice is drawn from twice
+    second, third = (int(twin.integers(2**63)) for _ in range(2))
+    assert state(vec)[0] == [key_of_seed(each) for each in (second, 2, third)]
+    for wrong in ([generator, -1, 3], [generator, 2], [generator, 2, "3"], generator):
+        with pytest.raises((TypeError, ValueError), match="seed"):
+            vec.reset(seed=wrong)
+    assert generator.bit_generator.state == twin.bit_generator.state  # nothing was drawn for those
+
+
+def test_a2_sync_and_native_draw_the_same_from_a_generator():
+    seeds = [[np.random.default_rng(5), 2, 9] for _ in range(2)]
+    sync = SyncVecEnv([lambda: SingleEnv(Dice)] * 3)
+    native = Dice(3)
+    sync.reset(seed=seeds[0]), native.reset(seed=seeds[1])
+    for _ in range(5):
+        np.testing.assert_array_equal(sync.step([0] * 3).rewards, native.step([0] * 3).rewards)

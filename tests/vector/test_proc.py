@@ -20,7 +20,21 @@ import pytest
 from backends import assert_same, scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proc_envs import FOR_EVER, HANG, Fails, Filed, Gate, Misbehaves, Parent, Replays, Stubborn, wait_until
+from proc_envs import (
+    FOR_EVER,
+    HANG,
+    Anything,
+    Fails,
+    Filed,
+    Gambles,
+    Gate,
+    Misbehaves,
+    OneWay,
+    Parent,
+    Replays,
+    Stubborn,
+    wait_until,
+)
 from spaces_catalogue import same, samples, seeded, spaces
 from toys import BOX1, INF, Draws, T, Toy, Z, fns
 
@@ -31,8 +45,10 @@ from sekai import (
     Dict,
     Discrete,
     ProcVecEnv,
+    ResetResult,
     Sequence,
     SpaceMismatch,
+    StepResult,
     SyncVecEnv,
     Tuple,
     VecEnvClosed,
@@ -449,6 +465,51 @@ def test_6_5_an_unpicklable_info(build, num_workers):
     assert caught.value.rank == 1
     result = vec.step([BIG, NOTHING, NOTHING])
     assert result.infos[0]["big"].tolist() == list(range(1000)) and result.infos[1:] == [{}, {}]
+
+
+@pytest.mark.parametrize("shared_memory", [None, False])
+def test_a19_what_cannot_be_read_on_the_other_side_names_its_sub_env(build, shared_memory):
+    class Sends(Toy):
+        """Sends what it is told to: 0, something that can be pickled only, or something that cannot."""
+
+        sent = {"observation": 0, "info": 0, "value": 0}
+
+        def __init__(self):
+            super().__init__(T(99), obs=Anything(), act=Anything())
+
+        def say(self, what):
+            return [0, OneWay(), lambda: 0][self.sent[what]]
+
+        def reset(self, *, seed=None, options=None):
+            return ResetResult(self.say("observation"), {"x": self.say("info")})
+
+        def step(self, action):
+            return StepResult(self.say("observation"), 1.0, False, False, {})
+
+        def value(self):
+            return self.say("value")
+
+    nothing = Sends.sent
+    vec = build([Sends] * 5, num_workers=2, shared_memory=shared_memory)
+    vec.reset()
+    for row in (1, 4):
+        for what, call in {
+            "observation": lambda: vec.step([0] * 5),
+            "info": vec.reset,
+            "value": lambda: vec.call("value"),
+        }.items():
+            for kind, fault in enumerate(["unpickled: not here", "pickled: .*lambda"], 1):
+                vec.set_attr("sent", [{**nothing, what: kind} if i == row else nothing for i in range(5)])
+                with pytest.raises(VecEnvWorkerError, match=f"sub-env {row}: .*its {what} cannot be {fault}"):
+                    call()
+                vec.set_attr("sent", nothing)
+        vec.reset()
+        inputs = [OneWay() if i == row else 0 for i in range(5)]
+        for give in (vec.step, partial(vec.set_attr, "k"), lambda given: vec.reset(options=[{"x": x} for x in given])):
+            with pytest.raises(VecEnvWorkerError, match=f"sub-env {row}: LookupError: not here"):
+                give(inputs)
+        vec.reset()
+        assert len(vec.step([0] * 5).observations) == 5
 
 
 def test_an_unpicklable_argument_leaves_the_vec_env_usable(build):
@@ -941,6 +1002,51 @@ def test_it_cannot_be_pickled(build):
         copy.deepcopy(build([Misbehaves]))
 
 
+@pytest.mark.filterwarnings("ignore:ProcVecEnv.context='fork'|This process .* is multi-threaded")
+@pytest.mark.parametrize("context", ["forkserver", "fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_a13_the_global_generators_of_a_worker_are_its_own(build, context):
+    vec = build([Gambles] * 4, context=context, num_workers=2)
+    mine = Gambles().draw()
+    drawn = [number for row in [*vec.get_attr("at_first"), mine] for number in row]
+    assert len(set(drawn)) == len(drawn)
+    generator = np.random.default_rng(5)
+    state = generator.bit_generator.state
+    runs = []
+    for seeds in (1, 1, 2, [generator, None, 7, None], [generator, None, 7, None], None):
+        vec.reset(seed=seeds)
+        runs.append(vec.call("draw"))
+    assert runs[0] == runs[1] and runs[3] == runs[4]
+    drawn = [number for run in (runs[0], runs[2], runs[3], runs[5]) for row in run for number in row]
+    assert len(set(drawn)) == len(drawn)
+    assert generator.bit_generator.state == state
+
+
+@pytest.mark.filterwarnings("ignore:ProcVecEnv.context='fork'|This process .* is multi-threaded")
+def test_a13_a_generator_of_another_kind_is_started_as_well(build):
+    before = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(1))
+    try:
+        vec = build([Gambles] * 2, context="fork")
+    finally:
+        np.random.set_bit_generator(before)
+    first, second = vec.call("draw")
+    assert len({*first, *second}) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:ProcVecEnv.context='fork'|This process .* is multi-threaded")
+def test_a13_torch_has_such_a_generator_too(build):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    vec = build([lambda: Gambles(draw=lambda: torch.rand(3).tolist())] * 2, context="fork")
+    at_first = vec.get_attr("at_first")
+    assert at_first[0] != at_first[1]
+    vec.reset(seed=1)
+    seeded = vec.call("draw")
+    vec.reset(seed=1)
+    assert vec.call("draw") == seeded and seeded[0] != seeded[1]
+
+
 # -- whole programs ------------------------------------------------------------------------------------------
 
 PREAMBLE = f"""
@@ -995,10 +1101,30 @@ def test_an_interpreter_that_exits_with_stubborn_workers(tmp_path):
     assert ran.returncode == 0 and ran.stderr == ""
 
 
-def test_a_script_without_a_main_guard_fails_fast_with_one_readable_error(tmp_path):
+#: Has the fork server import the main module, as Python does from 3.13.8 on.
+LIKE_3_13_8 = (
+    "import multiprocessing.spawn as spawn; said = spawn.get_preparation_data; spawn.get_preparation_data = "
+    "lambda name: (data := said(name)) | ({'main_path': data.get('init_main_from_path')} if name == 'ignore' else {})"
+)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("", marks=pytest.mark.slow),
+        LIKE_3_13_8,
+        pytest.param(
+            f"{LIKE_3_13_8}; import multiprocessing; multiprocessing.set_forkserver_preload(['__main__', 'json'])",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=["as_it_is", "a14_as_from_3_13_8", "a14_and_told_to"],
+)
+def test_a_script_without_a_main_guard_fails_fast_with_one_readable_error(tmp_path, before):
     ran = run_script(
         tmp_path,
         f"""
+        {before}
         import sekai.vector.processes.pool
         sekai.vector.processes.pool._PATIENCE = {HANG}  # it is told by the workers' exit status
         vec = ProcVecEnv([Misbehaves] * 4)
@@ -1009,13 +1135,46 @@ def test_a_script_without_a_main_guard_fails_fast_with_one_readable_error(tmp_pa
     assert "if __name__ == '__main__':" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    "context, guard",
+    [
+        ("forkserver", "if __name__ == '__main__':"),
+        pytest.param("spawn", "if __name__ == '__main__':", marks=pytest.mark.slow),
+        pytest.param("forkserver", "if True:", marks=pytest.mark.slow),
+    ],
+)
+def test_e4_a_script_on_standard_input(context, guard):
+    script = f"""
+        class Seven(Env):
+            observation_space, action_space = Box(-9, 9, (1,), np.float64), Discrete(2)
+            def reset(self, *, seed=None, options=None):
+                return ResetResult(np.full(1, 7.0), {{}})
+            def step(self, action):
+                return StepResult(np.full(1, 7.0), 1.0, False, False, {{"file": __name__}})
+
+        {guard}
+            with ProcVecEnv([Seven] * 2, context="{context}") as vec:
+                print(vec.reset().observations.tolist(), vec.step([0, 1]).infos, __file__)
+    """
+    imports = "import numpy as np\nfrom sekai import Box, Discrete, Env, ProcVecEnv, ResetResult, StepResult\n"
+    ran = subprocess.run(
+        [sys.executable, "-"],
+        input=imports + textwrap.dedent(script),
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
+    assert ran.stderr == ""
+    assert ran.stdout == "[[7.0], [7.0]] [{'file': '__main__'}, {'file': '__main__'}] <stdin>\n"
+
+
 def test_workers_exit_when_the_parent_is_killed(tmp_path):
     ran = run_script(
         tmp_path,
         """
         if __name__ == "__main__":
             gate = Gate(Path(__file__).with_name("gate"))
-            vec = ProcVecEnv([Misbehaves] * 2)
+            vec = ProcVecEnv([Misbehaves] * 2, close_timeout=0.1)
             vec.set_attr("gate", gate)
             vec.reset()
             print(*vec.call("pid"), flush=True)
@@ -1031,6 +1190,38 @@ def test_workers_exit_when_the_parent_is_killed(tmp_path):
     assert ran.returncode == -signal.SIGKILL
     pids = [int(pid) for pid in ran.stdout.split()]
     assert len(pids) == 2 and wait_until(lambda: gone(*pids))
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="workers cannot tell whose end it is")
+def test_a18_idle_workers_close_their_sub_envs_when_the_parent_is_killed(tmp_path):
+    ran = run_script(
+        tmp_path,
+        f"""
+        from proc_envs import Filed
+
+        def gone(pid):
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return True
+
+        if __name__ == "__main__":
+            path = Path(__file__).with_name("closed")
+            vec = ProcVecEnv([lambda i=i: Filed(path, i) for i in range(8)], num_workers=4, close_timeout={HANG})
+            vec.reset()
+            pids = set(vec.call("pid"))
+            vec.step([0] * 8)
+            read, write = os.pipe()
+            if os.fork() == 0:  # which holds this process's ends of all pipes as long as there are workers
+                os.write(write, b"x")
+                print(wait_until(lambda: all(map(gone, pids))), flush=True)
+                os._exit(0)
+            os.read(read, 1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGKILL, "True\n", "")
+    assert sorted(map(int, (tmp_path / "closed").read_text().split())) == list(range(8))
 
 
 def test_9_6_ctrl_c_to_the_whole_group_then_reset(tmp_path):

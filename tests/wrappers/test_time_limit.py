@@ -87,3 +87,14 @@ def test_the_limit_is_an_integer(limit):
 def test_numpy_integers_are_limits():
     limit = TimeLimit(ScriptEnv(ends_after(1)), np.int64(4)).max_episode_steps
     assert limit == 4 and type(limit) is int
+
+
+def test_a3_another_limit_holds_from_the_next_step_on_and_is_checked():
+    env = TimeLimit(ScriptEnv(ends_after(9)), 5)
+    env.reset()
+    assert not env.step(0).truncated
+    for wrong, error in ((0, ValueError), (1.5, TypeError), (None, TypeError)):
+        with pytest.raises(error, match="^TimeLimit: max_episode_steps: expected"):
+            env.set_attr("max_episode_steps", wrong)
+    env.set_attr("max_episode_steps", 2)
+    assert env.max_episode_steps == 2 and env.step(0).truncated

@@ -13,7 +13,7 @@ from __future__ import annotations
 try:
     from sekai.compat.gymnasium.env import GymnasiumEnv, to_gymnasium
 except ImportError as error:
-    raise ImportError(f'sekai.compat.gymnasium: {error}; install it with pip install "sekai[gymnasium]"') from error
+    raise ImportError(f'sekai.compat.gymnasium: {error}; pip install ".[gymnasium]" in the clone') from error
 
 from sekai.compat.gymnasium.from_env import EnvFromGymnasium, from_gymnasium
 from sekai.compat.gymnasium.from_vector import VecEnvFromGymnasium, from_gymnasium_vector

@@ -26,7 +26,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
     Attributes:
         sekai_env: The env.
-        render_mode: None: there is nothing to see.
+        render_mode: The env's own; None for one that draws nothing.
         spec: From which ``gymnasium.make`` builds the env anew, without wrappers put around it by hand; None for an
             env that comes from no registry.
 
@@ -39,7 +39,9 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             raise TypeError(f"to_gymnasium: expected a sekai.Env (for a VecEnv: to_gymnasium_vector), got {env!r}")
         self.observation_space = to_gymnasium_space(env.observation_space)
         self.action_space = to_gymnasium_space(env.action_space)
-        self.metadata = {**env.metadata, "render_modes": []}
+        draws = env.has_attr("render")
+        self.metadata = {"render_modes": [], **env.metadata} if draws else {**env.metadata, "render_modes": []}
+        self.render_mode = env.get_attr("render_mode") if draws and env.has_attr("render_mode") else None
         self.spec = None if env.spec is None else gymnasium_spec(env.spec, env.spec.kwargs)
         self.sekai_env = env  # last: from now on, what the env has is assigned to it
 
@@ -60,8 +62,9 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         reset = self.sekai_env.reset(seed=seed, options=options)
         return layout.copy_row(self.sekai_env.observation_space, reset.observation), snapshot_info(reset.info)
 
-    def render(self) -> None:
-        """Nothing: there are no render modes."""
+    def render(self) -> Any:
+        """What the env draws; None of one that draws nothing."""
+        return self.sekai_env.get_attr("render")() if self.sekai_env.has_attr("render") else None
 
     def close(self) -> None:
         """Close the env."""

@@ -7,6 +7,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from sekai.batching.inputs import copy_options
+from sekai.compat.gymnasium.env import GymnasiumEnv
 from sekai.compat.gymnasium.spaces import conform, from_gymnasium_space
 from sekai.env import Env
 from sekai.results import ResetResult, StepResult
@@ -46,17 +48,25 @@ class EnvFromGymnasium(Env[Any, Any]):
         return StepResult(observation, float(reward), bool(terminated), bool(truncated), info)
 
     def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[Any]:
-        """Reset the gymnasium env, with the seed as it is; a generator becomes its ``np_random``."""
+        """Reset the gymnasium env, with the seed as it is; a generator becomes its ``np_random``.
+
+        The options are copied: gymnasium envs are used to taking theirs apart.
+        """
         if isinstance(seed, np.random.Generator):
             self._rng, seed = seed, None
         elif seed is not None:
             seed = check_seed(seed, "reset(seed=...)")
-        observation, info = self.gymnasium_env.reset(seed=seed, options=options)
+        observation, info = self.gymnasium_env.reset(seed=seed, options=copy_options(options))
         return ResetResult(observation, info)
 
     def close(self) -> None:
         """Close the gymnasium env."""
         self.gymnasium_env.close()
+
+    @property
+    def _simulated(self) -> Any:
+        base = self.gymnasium_env.unwrapped
+        return base.sekai_env.unwrapped._simulated if isinstance(base, GymnasiumEnv) else base
 
     @property
     def _rng(self) -> np.random.Generator:

@@ -145,7 +145,7 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
         if options is not None and "reset_mask" in options:
             raise ValueError("reset(options=...): expected no 'reset_mask', since a VecEnv resets all its sub-envs")
         self._has_reset = False
-        batch, arrays = self.gymnasium_vec.reset(seed=seeds, options=options)
+        batch, arrays = self.gymnasium_vec.reset(seed=seeds, options=inputs.copy_options(options))
         observations = self._copy(batch)
         self._waiting = np.zeros(self.num_envs, dtype=np.bool_)
         self._episodes.begin()
@@ -166,7 +166,7 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
     # -- sub-env attributes --------------------------------------------------------------------------------
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment (see ``VecEnv.call``)."""
+        """Call a method, or read an attribute, of every sub-env (see ``VecEnv.call``)."""
         self._require_open("call()")
         base = self._base(method)
         if hasattr(base, "call"):

@@ -3,8 +3,9 @@
 In gymnasium's layout every key has an array with a row per sub-env and beside it, under the key with an underscore in
 front, a mask of the sub-envs that have it; where they have not, the array holds zeros (None in an array of objects).
 Of a sub-env that same-step autoreset has reset, the keys at the top are those of its reset, "final_info" holds the
-step's, in the same layout, and "final_obs" the terminal observation. The statistics of its episode are "r" (return),
-"l" (length) and "t" (seconds) below "episode".
+step's, in the same layout, and "final_obs" the terminal observation. Next-step autoreset has neither: the step that
+ends an episode tells what a step tells, the next one what the reset told. The statistics of its episode are "r"
+(return), "l" (length) and "t" (seconds) below "episode".
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _STATISTICS = {"r": "episode_return", "l": "episode_length", "t": "elapsed_time"
 
 def holds_columns(infos: list[InfoDict]) -> bool:
     """Whether the infos are columns of which nobody has read a dict, and may so have written to it."""
-    return isinstance(infos, InfoList) and infos.is_untouched and infos.absent is None
+    return isinstance(infos, InfoList) and infos.is_untouched
 
 
 def gymnasium_statistics(info: InfoDict) -> InfoDict:
@@ -59,9 +60,9 @@ def gymnasium_info(info: InfoDict) -> dict[str, Any]:
 
     What a wrapper has added to it, as ``VecRecordEpisodeStatistics`` does, stays at the top.
     """
+    info = gymnasium_statistics(info)
     if not resets_itself(info):
         return info
-    info = gymnasium_statistics(info)
     told = {key: info[key] for key in (FINAL_INFO, RESET_INFO) if isinstance(info.get(key), Mapping)}
     final = told.get(FINAL_INFO, {})
     ruled = (FINAL_OBSERVATION, *told)
@@ -84,15 +85,18 @@ class ColumnsToInfos:
         self._num_envs = num_envs
         self._buffers = Buffers()
 
-    def __call__(self, infos: InfoList) -> dict[str, Any]:
+    def __call__(self, infos: InfoList, rows: NDArray[np.intp], resets: InfoList | None) -> dict[str, Any]:
         """The infos as a dict of arrays and masks, all with a first axis of N.
 
         Args:
             infos: Infos of which ``holds_columns``. Their columns may become the arrays.
+            rows: The rows that next-step autoreset has reset: whatever the columns hold there, the infos have not.
+            resets: What those resets told, in that order, of which ``holds_columns`` too; None where there are none.
         """
-        rows = infos.done
-        if rows.size:
-            arrays = self._ended(infos, rows)
+        if resets is not None:
+            arrays = self._with_resets(infos.columns, rows, resets.columns)
+        elif infos.has_final_observations and infos.done.size:
+            arrays = self._ended(infos, infos.done)
         else:
             own = {key: self._own(column) for key, column in infos.columns.items()}
             arrays = _with_masks(own, np.ones(self._num_envs, dtype=np.bool_))
@@ -103,14 +107,22 @@ class ColumnsToInfos:
         return arrays
 
     def _ended(self, infos: InfoList, rows: NDArray[np.intp]) -> dict[str, Any]:
-        """The infos of a step that ended the episodes of some rows."""
+        """The infos of a step that ended the episodes of some rows, which same-step autoreset has reset."""
         ended = self._mask(rows)
-        steps, resets = infos.final(FINAL_INFO), infos.final(RESET_INFO)
+        steps = infos.final(FINAL_INFO)
         finals = layout.iterate(self._space, infos.final(FINAL_OBSERVATION), rows.size)
         final_info = _with_masks({key: self._spread(values, rows) for key, values in steps.items()}, ended)
         ends = _with_masks({FINAL_OBS: self._objects(rows, finals), FINAL_INFO: final_info}, ended)
+        # The ends win over columns of the same name.
+        return self._with_resets(infos.columns, rows, infos.final(RESET_INFO)) | ends
+
+    def _with_resets(
+        self, columns: Mapping[str, Any], rows: NDArray[np.intp], resets: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Columns whose rows have been reset: these show what the resets told, and nothing else."""
+        begun = self._mask(rows)
         arrays: dict[str, Any] = {}
-        for key, column in infos.columns.items():
+        for key, column in columns.items():
             if key in resets:
                 merged = self._copy(column, np.result_type(column, resets[key]))
                 merged[rows] = resets[key]
@@ -118,9 +130,9 @@ class ColumnsToInfos:
             elif rows.size < self._num_envs:
                 rest = self._copy(column, column.dtype)
                 rest[rows] = None if column.dtype == object else np.zeros((), column.dtype)
-                arrays |= _with_masks({key: rest}, ~ended)
-        new = {key: self._spread(values, rows) for key, values in resets.items() if key not in infos.columns}
-        return arrays | _with_masks(new, ended) | ends  # these win over columns of the same name
+                arrays |= _with_masks({key: rest}, ~begun)
+        new = {key: self._spread(values, rows) for key, values in resets.items() if key not in columns}
+        return arrays | _with_masks(new, begun)
 
     def _mask(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         mask = np.zeros(self._num_envs, dtype=np.bool_)

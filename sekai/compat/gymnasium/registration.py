@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+from gymnasium.vector import AutoresetMode
 
 from sekai.compat.gymnasium.env import GymnasiumEnv
 from sekai.compat.gymnasium.specs import gymnasium_spec
-from sekai.compat.gymnasium.vector import GymnasiumVectorEnv
+from sekai.compat.gymnasium.vector import GymnasiumVectorEnv, check_mode
 from sekai.registry import make, make_vec
 from sekai.registry import spec as find_spec
 from sekai.registry.specs import NO_LIMIT
@@ -19,8 +20,10 @@ def register_with_gymnasium(id: str) -> str:
 
     ``gymnasium.make`` builds one environment as ``sekai.make`` does, its time limit being gymnasium's ``TimeLimit``.
     ``gymnasium.make_vec`` builds a ``GymnasiumVectorEnv`` of what ``sekai.make_vec`` gives, the native one where there
-    is one; with ``vectorization_mode="sync"`` or ``"async"`` it is gymnasium's own of single environments. Keyword
-    arguments and ``max_episode_steps`` (-1 for none) are passed on. Registering a market again changes nothing.
+    is one; with ``vectorization_mode="sync"`` or ``"async"`` it is gymnasium's own of single environments. All have
+    next-step autoreset by default, which is what gymnasium's loops, and RLlib's, expect of an environment that they
+    make; ``autoreset_mode="SameStep"`` gives the other one. Keyword arguments and ``max_episode_steps`` (-1 for none)
+    are passed on. Registering a market again changes nothing.
 
     Worker processes find the market by its id: what is neither announced by an installed package nor registered at the
     top of the script is unknown to those that are not forked.
@@ -49,13 +52,15 @@ def register_with_gymnasium(id: str) -> str:
     return spec.id
 
 
-def make_env(sekai_id: str, *, render_mode: None = None, **kwargs: Any) -> GymnasiumEnv:
+def make_env(sekai_id: str, *, render_mode: str | None = None, **kwargs: Any) -> GymnasiumEnv:
     """What ``gymnasium.make`` calls: one environment, whose time limit gymnasium puts around it.
 
     Raises:
-        ValueError: A render mode was asked for.
+        TypeError: A render mode was asked for that the environment takes no argument for: libraries which ask for one
+            where they can, as Stable-Baselines3 does, go on without it after this error alone.
     """
-    _refuse_render_mode(sekai_id, render_mode)
+    if render_mode is not None:
+        kwargs["render_mode"] = render_mode
     return GymnasiumEnv(make(sekai_id, max_episode_steps=NO_LIMIT, **kwargs))
 
 
@@ -64,18 +69,20 @@ def make_vector_env(
     num_envs: int = 1,
     *,
     max_episode_steps: int | None = None,
-    render_mode: None = None,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    render_mode: str | None = None,
     **kwargs: Any,
 ) -> GymnasiumVectorEnv:
     """What ``gymnasium.make_vec`` calls: ``num_envs`` environments that step together, with their time limit.
 
     Raises:
-        ValueError: A render mode was asked for.
+        TypeError: A render mode was given that the environment takes no argument for.
+        ValueError: There is no such autoreset mode.
     """
-    _refuse_render_mode(sekai_id, render_mode)
-    return GymnasiumVectorEnv(make_vec(sekai_id, num_envs, max_episode_steps=max_episode_steps, **kwargs))
-
-
-def _refuse_render_mode(sekai_id: str, render_mode: Any) -> None:
     if render_mode is not None:
-        raise ValueError(f"{sekai_id}: expected render_mode None, since a market draws nothing, got {render_mode!r}")
+        kwargs["render_mode"] = render_mode
+    mode = check_mode(autoreset_mode)
+    if mode is AutoresetMode.NEXT_STEP:
+        kwargs["vector_kwargs"] = {"autoreset": False, **kwargs.get("vector_kwargs", {})}
+    vec = make_vec(sekai_id, num_envs, max_episode_steps=max_episode_steps, **kwargs)
+    return GymnasiumVectorEnv(vec, autoreset_mode=mode)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -67,8 +67,8 @@ class Definition:
         functions: The row functions and the names of their arguments, by "reset_row" and so on.
         plain: Functions in plain Python: ``prepare``, ``check``, ``check_options``, where there are any.
         spaces: "observation_space" and "action_space": a space, or a function of the parameters.
-        infos: Keys of the infos of a step.
-        reset_infos: Those of a reset.
+        infos: Keys of the infos of a step, or a function of the parameters.
+        reset_infos: Those of a reset, likewise.
     """
 
     name: str
@@ -81,8 +81,12 @@ class Definition:
     functions: dict[str, tuple[Any, tuple[str, ...]]]
     plain: dict[str, Callable[..., Any]]
     spaces: dict[str, Any]
-    infos: tuple[str, ...]
-    reset_infos: tuple[str, ...]
+    infos: tuple[str, ...] | Callable[..., Any]
+    reset_infos: tuple[str, ...] | Callable[..., Any]
+
+
+#: What a market's class may leave out, so that nobody would notice it misspelt.
+_OPTIONAL = ("Params", "Options", "infos", "reset_infos", "derive_row", "prepare", "check", "check_options")
 
 
 class NoParams(NamedTuple):
@@ -100,6 +104,7 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
         TypeError: Something is missing, is not what it has to be, or has a name that is taken; the message names it.
     """
     name = market.__name__
+    _refuse_misspelt(market)
     params = read_tree(_static(market, "Params", NoParams), f"{name}.Params")
     parameters = read_parameters(params, f"{name}.Params")
     if _static(market, "State", None) is None:
@@ -134,14 +139,8 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
             raise TypeError(f"{name}.{each}: expected a derive_row or a prepare, since it asks for derived")
     told = {each: _static(market, each, ()) for each in ("infos", "reset_infos")}
     for each, keys in told.items():
-        if isinstance(keys, str):  # what a forgotten comma makes
-            raise TypeError(f"{name}.{each}: expected a sequence of names, got {keys!r}")
-        told[each] = tuple(keys)
-    numbers = [each.name for each in parameters if each.number is not None]
-    for kind, keys in told.items():
-        for key in keys:
-            if key not in columns and key not in numbers:
-                raise TypeError(f"{name}.{kind}: expected fields of State and numbers of Params, got {key!r}")
+        if not callable(keys):
+            told[each] = _read_keys(keys, f"{name}.{each}", columns, parameters)
     spaces = {}
     for each in ("observation_space", "action_space"):
         spaces[each] = _static(market, each, None)
@@ -161,6 +160,19 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
         spaces=spaces,
         **told,
     )
+
+
+def _refuse_misspelt(market: type) -> None:
+    """TypeError for an attribute whose name is nearly that of one that the class may have and has not."""
+    from difflib import get_close_matches
+
+    written = [each for each in vars(market) if not each.startswith("_")]
+    by_lower = {each.lower(): each for each in written if each not in (*_OPTIONAL, *ARGUMENTS)}
+    for expected in _OPTIONAL:
+        if _static(market, expected, None) is None:
+            for each in get_close_matches(expected.lower(), by_lower, cutoff=0.85):
+                got = by_lower[each]
+                raise TypeError(f"{market.__name__}.{got}: expected another name, or {expected!r} if that is meant")
 
 
 def _static(market: type, name: str, default: Any) -> Any:
@@ -204,6 +216,35 @@ def _row_function(function: Any, what: str, market: str, options: Any) -> tuple[
         if name == "options" and options is None:
             raise TypeError(f"{where}: expected the market to have Options, since it asks for options")
     return function, names
+
+
+def _read_keys(keys: Any, where: str, columns: Collection[str], parameters: Iterable[Parameter]) -> tuple[str, ...]:
+    if isinstance(keys, str):  # what a forgotten comma makes
+        raise TypeError(f"{where}: expected a sequence of names, got {keys!r}")
+    numbers = [each.name for each in parameters if each.number is not None]
+    for key in keys:
+        if key not in columns and key not in numbers:
+            raise TypeError(f"{where}: expected fields of State and numbers of Params, got {key!r}")
+    return tuple(keys)
+
+
+def told_keys(definition: Definition, which: str, values: Values) -> tuple[tuple[str, ...], set[str]]:
+    """What the infos of a step ("infos") or of a reset ("reset_infos") tell.
+
+    That is what the market says, and then whatever parameters are drawn: nothing else tells which an episode had.
+
+    Returns:
+        The keys, and the names of the parameters they depend on.
+
+    Raises:
+        TypeError: The market's function gives no names of columns and numbers.
+    """
+    keys, read = getattr(definition, which), set()
+    if callable(keys):
+        where = f"{definition.name}.{which}"
+        params = SharedParams(values, where)
+        keys, read = _read_keys(keys(params), where, definition.columns, definition.parameters), paths_read(params)
+    return tuple(dict.fromkeys((*keys, *values.ranges))), read
 
 
 def make_space(definition: Definition, which: str, values: Values) -> tuple[Space[Any], set[str]]:

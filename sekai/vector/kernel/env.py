@@ -74,7 +74,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     - ``check(params)`` and ``check_options(params, options)`` (optional), in plain Python: raise ValueError with the
       argument's name where numbers are out of their range;
     - ``observation_space`` and ``action_space``: a space, or a function of the parameters;
-    - ``infos`` and ``reset_infos``: names of columns and parameters that a step and a reset tell.
+    - ``infos`` and ``reset_infos``: names of columns and parameters that a step and a reset tell, or a function of the
+      parameters that returns them. A parameter that is ``Randomized`` is told by both, whether named or not.
 
     The order of a step: actions that are not finite or not in their space are refused, before anything has changed;
     ``step_row``, ``observe_row``, the time limit; info columns; then for each sub-env that ended, its terminal
@@ -84,7 +85,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
 
     Args:
         num_envs: The number N of sub-envs, at least 1.
-        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        autoreset: Whether the step that ends an episode begins the next one (see ``VecEnv``).
         max_episode_steps: Truncate every sub-env after this many steps; None for no limit.
         autoreset_options: The options of the resets that autoreset makes (see ``NativeVecEnv``).
         **params: The fields of ``Params``.
@@ -98,8 +99,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     State: ClassVar[Any]
     observation_space: Any  # of a class, it may be a function; of an env, it is a space
     action_space: Any
-    infos: ClassVar[Sequence[str]] = ()
-    reset_infos: ClassVar[Sequence[str]] = ()
+    infos: ClassVar[Any] = ()
+    reset_infos: ClassVar[Any] = ()
 
     _definition: ClassVar[Definition]
 
@@ -210,8 +211,6 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         for name, column in before.items():
             if name in self._columns and self._columns[name].shape == column.shape:
                 self._columns[name][...] = column
-        limit = self._native.clock.limit
-        self._columns["slot_limit"][0] = 0 if limit is None else min(limit, 2**63 - 1)
         if market.options is not None and not before:
             for field, value in market.options.kind._field_defaults.items():
                 self._columns[f"slot_o_{field}"][0] = value
@@ -251,7 +250,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._leaves = [leaves(space, "") for space in (self.observation_space, self.action_space)]
 
     def _bind_clock_and_streams(self) -> None:
-        self._native.clock.live_in(self._columns["slot_now"], self._columns["began"])
+        columns = self._columns
+        self._native.clock.live_in(columns["slot_now"], columns["began"], columns["slot_limit"])
         self._native.streams.live_in(self._columns["key"], self._columns["counter"])
 
     def _shared_arrays(self) -> tuple[NDArray[Any], ...]:
@@ -365,6 +365,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
 
     def set_attr(self, name: str, values: list[Any] | Any) -> None:
         """Change an attribute (see ``VecEnv.set_attr``)."""
+        if name in _WRITTEN:
+            raise AttributeError(f"set_attr: {type(self).__name__}.{name}: expected it to stay as the class writes it")
         tree = self._definition.params.fields.get(name)
         if isinstance(tree, Tree) and isinstance(values, list):
             every = inputs.spread_values(name, values, self.num_envs)

@@ -11,7 +11,7 @@ import numpy as np
 
 from sekai.batching.slab import as_word
 from sekai.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
-from sekai.vector.kernel.definition import Definition, leaves
+from sekai.vector.kernel.definition import Definition, leaves, told_keys
 from sekai.vector.kernel.parameters import (
     Parameter,
     SharedParams,
@@ -23,7 +23,7 @@ from sekai.vector.kernel.parameters import (
 )
 
 if TYPE_CHECKING:
-    from sekai.kernels.fused import Batch, Field, Market, Record
+    from sekai.kernels.market import Batch, Field, Market, Record
 
 
 def make_market(
@@ -34,7 +34,7 @@ def make_market(
     spaces: dict[str, Space[Any]],
     limited: bool,
 ) -> tuple[Market, set[str]]:
-    """What the compiled functions of a market are made from, and the parameters that shapes of its state depend on.
+    """What the compiled functions of a market are made from, and the parameters that sizes and infos depend on.
 
     Args:
         definition: The market as its class writes it.
@@ -45,13 +45,13 @@ def make_market(
         limited: Whether there is a time limit.
 
     Returns:
-        What they are made from, and the paths of the parameters that sizes of columns were taken from.
+        What they are made from, and the paths of the parameters that sizes of columns and infos were taken from.
 
     Raises:
         TypeError: A size is no integer, an info no number, a space of no arrays, or what ``prepare`` or ``derive_row``
             gives is nothing that a row function can have.
     """
-    from sekai.kernels.fused import Field, Market, Record
+    from sekai.kernels.market import Field, Market, Record
 
     name = definition.name
     by_path = {each.name: _param(each, values) for each in definition.parameters}
@@ -74,7 +74,10 @@ def make_market(
         _batch(spaces[which], f"{name}.{which}", which == "action_space")
         for which in ("observation_space", "action_space")
     )
-    for key in (*definition.infos, *definition.reset_infos):
+    (infos, read), (reset_infos, read_at_reset) = (
+        told_keys(definition, which, values) for which in ("infos", "reset_infos")
+    )
+    for key in (*infos, *reset_infos):
         if by_path[key].kind == "constant":
             raise TypeError(f"{key}: expected a number, since {name} tells it in infos, got {by_path[key].value!r}")
     functions = {
@@ -92,15 +95,15 @@ def make_market(
         randomized=tuple(by_path[path].name for path in values.ranges),
         actions=acted,
         observations=seen,
-        infos={key: by_path[key] for key in definition.infos},
-        reset_infos={key: by_path[key] for key in definition.reset_infos},
+        infos={key: by_path[key] for key in infos},
+        reset_infos={key: by_path[key] for key in reset_infos},
         limited=limited,
     )
-    return market, paths_read(sizes)
+    return market, paths_read(sizes) | read | read_at_reset
 
 
 def _param(parameter: Parameter, values: Values) -> Field:
-    from sekai.kernels.fused import Field
+    from sekai.kernels.market import Field
 
     path, name = parameter.name, f"p_{as_word(parameter.name)}"
     value = None if parameter.is_object else values.given[path]
@@ -132,7 +135,7 @@ def _derived(market: str, values: Values, prepared: Any, follows: Any) -> tuple[
     Returns:
         The record, None without any; and how many of its last fields are of each row.
     """
-    from sekai.kernels.fused import Field, Record
+    from sekai.kernels.market import Field, Record
 
     records = []
     if prepared is not None:
@@ -157,7 +160,7 @@ def _derived(market: str, values: Values, prepared: Any, follows: Any) -> tuple[
 
 
 def _prepared(prepared: Any, where: str, path: str = "") -> Record:
-    from sekai.kernels.fused import Field, Record
+    from sekai.kernels.market import Field, Record
 
     fields: list[Any] = []
     for name, value in zip(prepared._fields, prepared, strict=True):
@@ -191,7 +194,8 @@ def _dtype_of(annotation: Any, where: str) -> np.dtype[Any]:
 
 
 def _batch(space: Space[Any], where: str, are_actions: bool) -> Batch:
-    from sekai.kernels.fused import MOST_UNROLLED, Batch, Part
+    from sekai.kernels.market import Batch, Part
+    from sekai.kernels.source import MOST_UNROLLED
 
     spaces, names = leaves(space, where)
     parts = []

@@ -172,6 +172,8 @@ class Parameter(NamedTuple):
         """
         if self.is_object:
             return value
+        if np.ma.is_masked(value):
+            raise ValueError(f"{self.name}: expected numbers, got an array with masked entries: {value!r}")
         if isinstance(value, np.bool_):
             value = bool(value)
         if type(value) in self.constants:

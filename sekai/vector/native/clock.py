@@ -25,12 +25,22 @@ class Clock:
     def __init__(self, num_envs: int, limit: int | None) -> None:
         """Start at 0; ``limit`` is the number of steps after which an episode is truncated, None for no limit."""
         self.limit = None if limit is None else check_count(limit, "max_episode_steps")
-        self.live_in(np.zeros(1, dtype=np.int64), np.zeros(num_envs, dtype=np.int64))
+        self.live_in(np.zeros(1, dtype=np.int64), np.zeros(num_envs, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
-    def live_in(self, now: NDArray[np.int64], began: NDArray[np.int64]) -> None:
-        """Go on in other memory, which holds the same: int64 (1,) and (num_envs,)."""
+    def live_in(self, now: NDArray[np.int64], began: NDArray[np.int64], limit: NDArray[np.int64]) -> None:
+        """Go on in other memory, int64: (1,) and (num_envs,), which hold the same, and (1,) for the limit or 0."""
         self._now = now
         self.began = began
+        self._limit = limit
+        self._write_limit()
+
+    def change_limit(self, limit: int) -> None:
+        """Another limit where there is one, from the next step on."""
+        self.limit = check_count(limit, "max_episode_steps")
+        self._write_limit()
+
+    def _write_limit(self) -> None:
+        self._limit[0] = 0 if self.limit is None else min(self.limit, 2**63 - 1)
 
     @property
     def now(self) -> int:

@@ -64,46 +64,44 @@ class _Parts:
 
 
 class NativeVecEnv(VecEnv[ObsType, ActType]):
-    """Base class for environments that simulate every sub-env at once with array operations.
+    """A market whose sub-envs are rows of arrays, moved on together.
 
-    A native vector env keeps the state of all N sub-envs in arrays with a leading ``num_envs`` axis and advances
-    them together. Subclasses implement:
+    State is in arrays whose first axis has ``num_envs`` entries. A subclass writes:
 
-    - ``_reset_envs(indices, options)``: (re)initialise the sub-envs in ``indices``;
-    - ``_observe()``: the batched observation of all sub-envs;
-    - ``_step(actions)``: advance every sub-env;
-    - optionally ``_reset_infos(indices)``: info arrays for freshly reset sub-envs, and ``_observe_rows(indices)``: the
-      observations of some sub-envs, where that costs less than observing all.
+    - ``_reset_envs(indices, options)``, which begins episodes in some sub-envs;
+    - ``_observe()``, which gives what all of them show, as a batch;
+    - ``_step(actions)``, which moves all of them on;
+    - if it likes ``_reset_infos(indices)``, arrays that a reset tells of some sub-envs, and ``_observe_rows(indices)``,
+      what some of them show, where that costs less than observing all.
 
-    The base class provides seeding, per-env options, same-step autoreset, freezing without autoreset, snapshots of
-    everything returned, lazy per-env info dicts, ``ResetRequired`` from a ``step()`` before the first ``reset()``, and
-    an optional time limit.
+    The rest is done here: seeds, options of each sub-env, autoreset within the step or freezing without, a time limit,
+    ``ResetRequired`` where ``reset()`` has been forgotten, copies of all that is returned, and infos that become dicts
+    when somebody reads them.
 
-    With ``autoreset=False``, ``_step()`` still advances every sub-env: it is passed a frozen sub-env's last action
-    again, and ``self.frozen`` tells which sub-envs are frozen. A simulation that would read past its data, or that
-    should keep a finished sub-env's state (e.g. for ``get_attr``), must leave those sub-envs as they are.
+    Frozen sub-envs are stepped too: ``_step()`` finds the action that each of them took last, and ``self.frozen``
+    says which they are; their streams stay where they are. It has to leave them alone if it would otherwise run out of
+    data, or if what they hold is still to be read, or to go on with in their next episode.
 
-    There are two ways to draw. Kernels draw from ``self.streams``, one random stream per sub-env: then a sub-env's
-    numbers depend on its seed alone, and the env is draw-for-draw identical to the same env under SyncVecEnv. Array
-    draws come from one ``numpy.random.Generator``, ``self.rng``, shared by all sub-envs: an env that uses it is not
-    draw-for-draw identical to the same env under SyncVecEnv; it is identical in distribution, and exactly identical
-    whenever the dynamics are deterministic given the options.
+    There are two ways to draw. Kernels draw from ``self.streams``, one random stream per sub-env: a sub-env's numbers
+    are then those of its seed under any backend. ``self.rng`` is one NumPy generator for all of them, for draws of
+    whole arrays: with it they have the same distribution under every backend, and the same numbers only where nothing
+    is drawn.
 
     ``reset(seed=...)`` takes what every VecEnv takes. For the streams, an int derives one seed per sub-env, and a list
-    holds one each, where a None entry goes on with that stream. For the generator, an int is its seed; a list of
-    ``num_envs`` seeds is combined into one, where a None entry contributes a draw from the current stream (so a list
-    of only None continues it, like ``seed=None``); a Generator raises TypeError.
+    holds one each, where a None entry goes on with that stream. The generator is seeded by the int, or by all entries
+    of the list together; in the place of None stands a number drawn from it, in that of a Generator one drawn from that
+    one, and with nothing but None it goes on. A Generator for all is no seed: TypeError.
 
-    ``get_attr(name)`` / ``call(name)`` read attributes and methods of this object: an array with a leading
-    ``num_envs`` axis is split per env, anything else is repeated for every env, and so is everything a method or
-    property marked with ``@shared`` returns. ``set_attr(name, values)`` changes an existing attribute (a list of
-    ``num_envs`` values is stored as one array) and raises AttributeError for a name this object does not have.
+    ``get_attr(name)`` and ``call(name)`` find attributes and methods of this object. Of an array whose first axis has
+    ``num_envs`` entries each sub-env gets its own, unless the member is marked ``@shared``; all else is everybody's.
+    ``set_attr(name, values)`` changes what is there, a list to an array of one value each; AttributeError of a name
+    that is not, or that is this base class's own (a method, a space, ``num_envs``, what begins with an underscore).
 
     Args:
         num_envs: The number N of sub-envs, at least 1.
         observation_space: The space of one sub-env's observations.
         action_space: The space of one sub-env's actions.
-        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        autoreset: Whether the step that ends an episode begins the next one (see ``VecEnv``).
         max_episode_steps: Truncate every sub-env after this many steps, its infos carrying ``elapsed_steps``, as
             ``TimeLimit`` does; None for no limit.
         autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
@@ -174,8 +172,9 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Advance every sub-env.
 
         Args:
-            actions: The batch of actions, in the dtypes of the action space; whether they lie in it is for the
-                market to check. It may be the caller's own memory: do not write to it, and copy what is to be kept.
+            actions: The batch of actions, in the dtypes of the action space, each array C-contiguous and writable, so
+                that a kernel is compiled once; whether they lie in the space is for the market to check. It may be the
+                caller's own memory: do not write to it, and copy what is to be kept.
 
         Returns:
             ``(rewards, terminated, truncated, infos)``: three arrays (num_envs,), and info arrays with a leading
@@ -213,7 +212,11 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Step all environments with a batch of actions (see ``VecEnv.step``)."""
         self._require_reset()
         actions = self.__actions(actions)
+        frozen = None if self.autoreset else self._native.episodes.frozen.nonzero()[0]
+        drawn = None if frozen is None else self._native.streams.counters(frozen)
         rewards, terminated, truncated, columns = self.__outputs(self._step(actions))
+        if frozen is not None and drawn is not None:  # what was drawn for them belongs to their next episode
+            self._native.streams.get().counter[frozen] = drawn
         self._native.clock.tick(None if self.autoreset else self._native.episodes.frozen, truncated, columns)
         ended = self._native.episodes.freeze_step(rewards, terminated, truncated)
         self._has_reset = not ended.size  # until what an end asks for is through: sub-envs are between two episodes
@@ -232,6 +235,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Reset all environments (see ``VecEnv.reset``)."""
         self._require_open("reset()")
         every_options = inputs.spread_options(options, self.num_envs)
+        seed = inputs.draw_seeds(seed, self.num_envs)
         seed_sequence = inputs.merge_seeds(seed, self.num_envs, lambda: self.rng)
         self._has_reset = False
         self._native.streams.reseed(seed)
@@ -244,13 +248,72 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._has_reset = True
         return VecResetResult(observations, InfoList.of_columns(self.num_envs, columns))
 
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs (see ``VecEnv.reset_frozen``)."""
+        self._require_frozen(rows)
+        options = inputs.autoreset_every_option(self._native.autoreset_options, rows)
+        self._has_reset = False
+        self._native.episodes.thaw(rows)
+        columns = self.__restart(rows, options)
+        observed = self.__check_observations(self._observe_rows(rows), rows.size)
+        observations = layout.own_batch(observed, self._native.rows_buffers)
+        self._has_reset = True
+        return VecResetResult(observations, InfoList.of_columns(rows.size, columns))
+
     def close(self) -> None:
         """Mark the environment as closed; closing again does nothing."""
         self._closed = True
 
+    def set_attr(self, name: str, values: list[Any] | Any) -> None:
+        """Change an attribute of every sub-env (see ``VecEnv.set_attr``).
+
+        Raises:
+            AttributeError: There is no such name, or it is one of the base class.
+            ValueError: A list has another length than ``num_envs``, or holds several time limits.
+        """
+        if name == "max_episode_steps" and hasattr(self, name):
+            self._require_open("set_attr()")
+            every = inputs.spread_values(name, values, self.num_envs)
+            limits = {check_count(each, f"set_attr({name!r})") for each in every}
+            if len(limits) > 1:
+                raise ValueError(f"set_attr({name!r}): expected one limit for all sub-envs, got {values}")
+            self.max_episode_steps = limits.pop()
+        else:
+            super().set_attr(name, values)
+
+    @property
+    def max_episode_steps(self) -> int:
+        """Steps after which an episode is truncated, as ``TimeLimit`` has it; AttributeError without a limit.
+
+        It can be changed, for the steps from then on, but not be taken away or added. A subclass whose base has no
+        limit may have an attribute of this name for its own use.
+        """
+        if self.__is_limited():
+            return self._native.clock.limit  # type: ignore[return-value]
+        try:
+            return vars(self)["max_episode_steps"]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no attribute 'max_episode_steps': no time limit") from None
+
+    @max_episode_steps.setter
+    def max_episode_steps(self, limit: Any) -> None:
+        if self.__is_limited():
+            self._native.clock.change_limit(limit)
+        else:
+            vars(self)["max_episode_steps"] = limit
+
+    @property
+    def autoreset_options_given(self) -> inputs.AutoresetOptions:
+        """The options of the resets that autoreset makes, as they were given; None for none."""
+        return self._native.autoreset_options
+
+    def __is_limited(self) -> bool:
+        native = vars(self).get("_native")  # missing before the base class is initialised
+        return native is not None and native.clock.limit is not None
+
     @property
     def rng(self) -> np.random.Generator:
-        """The generator shared by all sub-envs (created from OS entropy if unseeded)."""
+        """The generator for draws of all sub-envs at once; before any seed, one of the system's entropy."""
         if self.__rng is None:
             self.__rng, _ = np_random()
         return self.__rng
@@ -283,7 +346,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     def __actions(self, actions: Any) -> Any:
         """The actions as the kernel takes them, a frozen sub-env's being the one it acted with last."""
-        actions = inputs.check_actions(self.action_space, self.num_envs, actions)
+        actions = inputs.plain_actions(self.action_space, self.num_envs, actions)
         if not self.autoreset:
             frozen = self._native.episodes.frozen
             if frozen.any():
@@ -346,4 +409,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._native.clock.restart(indices)
         self._reset_envs(indices, options)
         where = f"{type(self).__name__}._reset_infos()"
-        return snapshot_columns(self._reset_infos(indices), len(indices), where, self._native.rows_buffers)
+        columns = self._reset_infos(indices)
+        if not isinstance(columns, Mapping):
+            raise TypeError(f"{where}: expected infos that map keys to arrays, got {columns!r}")
+        return snapshot_columns(columns, len(indices), where, self._native.rows_buffers)

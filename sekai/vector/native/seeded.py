@@ -49,6 +49,13 @@ class SeededStreams:
         if self._streams is not None:
             self.get()
 
+    def counters(self, rows: NDArray[np.intp]) -> NDArray[np.uint64] | None:
+        """A copy of how far the streams of some rows have been drawn, to be written back; None if there is none."""
+        if self._streams is None or not rows.size:
+            return None
+        drawn: NDArray[np.uint64] = self.get().counter[rows]
+        return drawn
+
     def get(self) -> Streams:
         """The streams, live."""
         if self._streams is not None and not self._resets:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sekai.batching import layout
 from sekai.batching.infos import FINAL_INFO, FINAL_OBSERVATION
+from sekai.batching.inputs import draw_seed
 from sekai.env import Env
 from sekai.errors import InvalidAction, InvalidObservation
 from sekai.results import ResetResult, StepResult
@@ -93,7 +94,7 @@ class SingleEnv(Env[Any, Any]):
     def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[Any]:
         """Reset the native env."""
         if isinstance(seed, np.random.Generator):
-            seed = int(seed.integers(2**63))
+            seed = draw_seed(seed)
         if seed is not None:
             self._rng_seed = seed = check_seed(seed, "reset(seed=...)")
         # A list: the seed of the one sub-env, as it is; an int would have one derived from it.
@@ -104,6 +105,10 @@ class SingleEnv(Env[Any, Any]):
     def close(self) -> None:
         """Close the native env."""
         self.vec.close()
+
+    @property
+    def _simulated(self) -> Any:
+        return self.vec.unwrapped
 
     @property
     def _rng(self) -> np.random.Generator:  # type: ignore[override]

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
-import pickle
 import selectors
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sekai.vector.processes import pipe
+from sekai.vector.processes.pickles import load_each
 from sekai.vector.processes.pipe import Pipe
-from sekai.vector.processes.worker import DONE, FAILED, Failure
+from sekai.vector.processes.worker import DONE, Failure
 
 if TYPE_CHECKING:
     import asyncio
     from multiprocessing.process import BaseProcess
+
+
+class Said(NamedTuple):
+    """What a worker says in a reply."""
+
+    values: dict[str, dict[int, Any]]  # what it is ("info", say), then by row
+    beside: dict[str, Any]  # parts of the batch that no block has
 
 
 class WorkerHandle:
@@ -42,7 +49,7 @@ class WorkerHandle:
         noun = "sub-env" if self.rows.stop - self.rows.start == 1 else "sub-envs"
         return f"worker {self.rank} (process {self.process.pid}, {noun} {envs})"
 
-    def read(self, failures: list[Failure]) -> Any:
+    def read(self, failures: list[Failure]) -> Said | None:
         """What the last reply says, None if nothing; what went wrong is added to ``failures``."""
         if self.death is not None and self.owed:
             failures.append(self.death)
@@ -50,15 +57,16 @@ class WorkerHandle:
         reply, self.reply = self.reply, DONE  # which frees a large one
         if reply == DONE:
             return None
-        try:
-            said = pickle.loads(reply[1:])
-        except Exception as error:
-            message = f"its reply cannot be unpickled: {error}"
-            failures.append(Failure(self.rows.start, type(error).__name__, message))
-            return None
-        if reply[:1] == FAILED:
-            failed, said = said
-            failures += failed
+        parts = load_each(reply[1:])
+        failed, keys, beside = next(parts)
+        failures += failed
+        said = Said({}, beside)
+        for what, row in keys:
+            try:
+                said.values.setdefault(what, {})[row] = next(parts)
+            except Exception as error:  # those that come after it are not known
+                failures.append(Failure(row, type(error).__name__, f"its {what} cannot be unpickled: {error}"))
+                break
         return said
 
     def release(self) -> None:

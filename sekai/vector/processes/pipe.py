@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -131,6 +133,12 @@ class Pipe:
             return self.connection.recv_bytes()
         except (EOFError, OSError) as error:
             raise PipeClosed from error
+
+    def cut(self) -> None:
+        """End the line for whoever holds either end of it, and at once for who waits for a message here."""
+        if DESCRIPTORS:
+            with socket.socket(fileno=os.dup(self._fd)) as line, suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Hang up; closing again does nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -11,14 +12,19 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sekai.errors import VecEnvClosed, VecEnvWorkerError
+from sekai.vector.interrupts import Uninterrupted, interrupts_blocked
 from sekai.vector.processes.handle import Listener, WorkerHandle
-from sekai.vector.processes.interrupts import Uninterrupted, interrupts_blocked
 from sekai.vector.processes.pipe import Pipe, PipeClosed
 from sekai.vector.processes.thread_limits import one_thread_each
 from sekai.vector.processes.worker import CLOSE, FAILED, NO_MAIN_GUARD, Failure, Plan, run_worker
 
 #: Seconds that a worker has to end once it was told to by a signal.
 _PATIENCE = 0.3
+
+_MAIN_GUARD = (
+    "the script that creates a ProcVecEnv is run again in every worker, and must guard its entry point with "
+    "`if __name__ == '__main__':`"
+)
 
 
 class WorkerPool:
@@ -58,7 +64,7 @@ class WorkerPool:
         if context == "forkserver":
             _preload(ctx)
         try:
-            with one_thread_each() as variables, interrupts_blocked():
+            with one_thread_each() as variables, interrupts_blocked(), _no_main_without_a_file():
                 for rank, (plan, rows) in enumerate(zip(plans, self.slices, strict=True)):
                     self._start(ctx, rank, plan._replace(variables=variables), rows, daemon)
         except BaseException:
@@ -72,8 +78,12 @@ class WorkerPool:
         process = ctx.Process(target=run_worker, args=arguments, daemon=daemon, name=f"sekai-worker-{rank}")
         try:
             process.start()
-        except BaseException:
+        except BaseException as error:
             mine.close()
+            # All that is heard of a fork server that has ended.
+            if ctx.get_start_method() == "forkserver" and isinstance(error, (EOFError, ConnectionError)):
+                message = f"the fork server has ended: where it imports the main module, {_MAIN_GUARD}"
+                raise worker_error([Failure(rows.start, "WorkerDied", message)]) from None
             raise
         finally:
             theirs.close()
@@ -233,10 +243,7 @@ class WorkerPool:
         worker.process.join(_PATIENCE)
         code = worker.process.exitcode
         if code == NO_MAIN_GUARD:
-            message = (
-                "the script that creates a ProcVecEnv is run again in every worker, and must guard its entry point "
-                "with `if __name__ == '__main__':`"
-            )
+            message = _MAIN_GUARD
         else:
             message = f"{worker.describe()} died {_describe_exit(code)}"
         worker.death = Failure(worker.rows.start, "WorkerDied", message)
@@ -324,16 +331,38 @@ def _describe_exit(code: int | None) -> str:
 
 
 def _refuse_bootstrapping() -> None:
-    """End a worker that is about to start workers of its own because its script has no main guard."""
+    """End a worker, or fork server, that is about to start workers of its own: its script has no main guard."""
     from multiprocessing import current_process
 
     if getattr(current_process(), "_inheriting", False):
         os._exit(NO_MAIN_GUARD)
 
 
+@contextmanager
+def _no_main_without_a_file() -> Iterator[None]:
+    """Let workers do without a main module that they could not run again: a script on standard input is no file.
+
+    They need none of it, since env_fns bring with them what they use of it.
+    """
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None)
+    if path is None or getattr(main, "__spec__", None) is not None or os.path.exists(path):
+        yield
+        return
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = path
+
+
 def _preload(ctx: Any) -> None:
-    """Let the fork server import this package once for all workers, unless the user has told it what to import."""
+    """Let the fork server import this package once for all workers, unless the user has told it what to import.
+
+    The main module, which newer versions of Python have it import unless told otherwise, is left to the workers: one
+    without a main guard would end the server, and with it the chance to say why.
+    """
     from multiprocessing import forkserver
 
     if getattr(getattr(forkserver, "_forkserver", None), "_preload_modules", None) == ["__main__"]:
-        ctx.set_forkserver_preload(["__main__", "sekai.vector.processes.preload"])
+        ctx.set_forkserver_preload(["sekai.vector.processes.preload"])

@@ -19,9 +19,22 @@ from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, InfoDict, ObsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.guard import CallGuard
+from sekai.vector.processes.pickles import dump_each
 from sekai.vector.processes.pool import WorkerPool, worker_error
 from sekai.vector.processes.shared_memory import AVAILABLE, Block, SharedFile
-from sekai.vector.processes.worker import CALL, GET_ATTR, HAS_ATTR, OPEN, OWN, RESET, SET_ATTR, STEP, Description, Plan
+from sekai.vector.processes.worker import (
+    CALL,
+    GET_ATTR,
+    HAS_ATTR,
+    OPEN,
+    OWN,
+    RESET,
+    RESTART,
+    SET_ATTR,
+    STEP,
+    Description,
+    Plan,
+)
 from sekai.vector.sub_envs.sub_env import EnvFn, check_env_fns, check_same_space, list_infos
 
 #: What the kit itself refuses in a worker while sub-envs are built, by the name it is reported under (see
@@ -30,38 +43,41 @@ _OWN_ERRORS = {OWN + kind.__name__: kind for kind in (SpaceMismatch, ValueError,
 
 
 class ProcVecEnv(VecEnv[ObsType, ActType]):
-    """Vectorised env using worker processes for true CPU-bound parallelism.
+    """Sub-envs in worker processes, one in each, or several where ``num_workers`` says so.
 
-    Sub-environments run in worker processes, several of them in one where ``num_workers`` says so. Use this for
-    CPU-intensive simulators; for I/O-bound or async environments use AsyncVecEnv, and for simulators that vectorise
-    with array operations prefer a native vector env (see ``sekai.make_vec``).
+    For simulators that keep a core busy. Where a step waits for a network, ``AsyncVecEnv`` does the same without
+    processes, and a market that can be written with arrays is quicker by far as a ``NativeVecEnv``.
 
-    Observations of fixed shapes (Box, Discrete, MultiDiscrete, MultiBinary and Dict/Tuple/MaskedBox of them), numeric
-    actions, rewards and flags travel through shared memory; only infos that are not empty are pickled.
+    Numeric actions, rewards, flags and observations whose shape does not change (all spaces but ``Sequence``) go
+    through shared memory; what is pickled is infos that hold something.
 
-    The default start method is "forkserver" ("spawn" on Windows), so the script that creates a ProcVecEnv must guard
-    its entry point with ``if __name__ == "__main__":``. env_fns are sent with cloudpickle, so lambdas and locally
-    defined classes work. A worker uses one numba and one BLAS thread, unless the environment variables say otherwise.
+    A worker begins as a fresh interpreter ("forkserver", on Windows "spawn"), which imports the script: what the
+    script does when it is run belongs under ``if __name__ == "__main__":``. ``env_fns`` may be lambdas and classes of
+    that script, since cloudpickle sends them. A worker uses one numba and one BLAS thread, unless the environment
+    variables say otherwise.
 
-    An exception inside a sub-env is re-raised in the parent as ``VecEnvWorkerError``, carrying the sub-env index and
-    the worker's traceback. The other sub-envs' replies are still collected, so the VecEnv stays usable afterwards (the
-    results of that call are discarded, including those of sub-envs that did advance); replies left unread by an
-    interrupted call (e.g. Ctrl-C, which workers ignore and leave to the parent) are discarded before the next command.
+    The global generators of a worker (NumPy's, Python's, and torch's where it is loaded) are its own. They start from
+    OS entropy, and a reset with seeds starts them from those of the worker's sub-envs, so that the same seeds and
+    number of workers repeat what sub-envs draw from them. ``Env.rng`` does not depend on the number of workers.
+
+    If a sub-env raises, so does the call: ``VecEnvWorkerError``, with the index and the worker's traceback. Nothing of
+    that call is kept, though other sub-envs may have made the step, and the next call works. Ctrl-C is the parent's
+    alone; what an interrupted call leaves unread is thrown away by the next one.
     A generator given as a seed is copied to its worker; the caller's own does not go on with it.
     A worker that dies also raises ``VecEnvWorkerError``, at once and in every later call: its rank is the first
     sub-env the worker ran, and the message names the worker and all its sub-envs.
 
     Args:
-        env_fns: Callables that each build one sub-environment (in its worker). If one raises (or anything else in the
-            constructor fails), the sub-envs already built are closed and the workers stopped before the error
-            propagates.
-        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
-        context: multiprocessing start method; defaults to "forkserver" ("spawn" on Windows).
-        close_timeout: Seconds ``close()`` waits for workers before terminating them.
-        num_workers: Worker processes; sub-envs are split evenly between them. Defaults to one process per sub-env;
-            more than there are sub-envs means that too.
-        shared_memory: Pass observations through shared memory. None (default) enables it when the observation space
-            allows; True requires it; False passes everything through pipes.
+        env_fns: Called in the workers, each gives one sub-env. Where one fails, nothing of the others is left: what
+            has been built is closed, and no worker runs on.
+        autoreset: Whether the step that ends an episode begins the next one (see ``VecEnv``).
+        context: How processes start, by multiprocessing's name for it; None for the way above.
+        close_timeout: Seconds ``close()`` waits for workers before terminating them, and that they have to close
+            their sub-envs when this process ends without it, even by a signal.
+        num_workers: How many processes share the sub-envs, as evenly as it goes; None, or more than there are
+            sub-envs, for one each.
+        shared_memory: Whether observations go through shared memory (True, an error where the space has no fixed
+            layout) or pipes (False); None for the former wherever it can be.
         autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
             index; None passes none.
         step_timeout: Seconds a call may take; a longer one raises ``VecEnvWorkerError`` naming the slow sub-envs, and
@@ -107,7 +123,10 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
                 file = SharedFile()
                 once_built.callback(file.close)
             self._pool = WorkerPool(
-                self._plans(env_fns, min(workers, self.num_envs), options, file), context, daemon, close_seconds
+                self._plans(env_fns, min(workers, self.num_envs), options, file, close_seconds),
+                context,
+                daemon,
+                close_seconds,
             )
             self._guard = CallGuard(type(self).__name__, self._pool.lock)
             # Also when nobody closes it: when this object is dropped, or before the interpreter waits for its children.
@@ -125,6 +144,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         num_workers: int,
         options: inputs.AutoresetOptions,
         file: SharedFile | None,
+        close_timeout: float,
     ) -> list[Plan]:
         import cloudpickle
 
@@ -144,6 +164,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
                     worker < spare,
                     {},  # the pool knows what the environment says when it starts them
                     file,
+                    close_timeout,
                 )
             )
             start = stop
@@ -152,12 +173,15 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
     def _open(self, file: SharedFile | None, shared_memory: bool | None) -> None:
         """Learn the spaces from the workers and lay out the block."""
         try:
-            descriptions: list[Description] = self._pool.first_replies()
+            replies = self._pool.first_replies()
         except VecEnvWorkerError as error:
             if error.exc_type in _OWN_ERRORS:
                 raise _OWN_ERRORS[error.exc_type](error.message) from None
             name = error.exc_type.removeprefix(OWN)
             raise VecEnvWorkerError(error.rank, name, error.message, error.remote_traceback) from None
+        descriptions: list[Description] = [
+            reply.values["description"][rows.start] for rows, reply in zip(self._pool.slices, replies, strict=True)
+        ]
         first = descriptions[0]
         for rows, other in zip(self._pool.slices, descriptions, strict=True):
             check_same_space("observation_space", first.observation_space, other.observation_space, rows.start)
@@ -252,6 +276,22 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             with self._keeping_what_came():
                 return self._reset_result(await self._pool.async_exchange(commands, self._step_timeout))
 
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs (see ``VecEnv.reset_frozen``).
+
+        Raises:
+            VecEnvWorkerError: A sub-env or a worker failed, or the reset took longer than ``step_timeout``.
+            AsyncCallPending: An earlier call is still running, in another thread or task.
+        """
+        self._require_frozen(rows)
+        with self._guard("reset_frozen()"):
+            self._require_open("reset_frozen()")
+            self._pool.settle(self._step_timeout)
+            commands = [RESTART + _dumps(rows.tolist())] * len(self._pool.slices)
+            with self._keeping_what_came():
+                infos = self._take_in(self._pool.exchange(commands, self._step_timeout))
+        return VecResetResult(layout.take(self._observations, rows), [infos[row] for row in rows.tolist()])
+
     def _step_commands(self, actions: Any) -> list[bytes]:
         """The command of each worker; numeric actions are put into the block."""
         self._require_reset()
@@ -259,12 +299,12 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         if self._actions_are_shared:
             layout.put(self._block.actions, slice(None), batch)
             return [STEP] * len(self._pool.slices)
-        slices = layout.split(self.action_space, batch, self._pool.sizes)
-        return [STEP + _dumps(part) for part in slices]
+        each = list(layout.iterate(self.action_space, batch, self.num_envs))
+        return [STEP + _dumps(*each[rows]) for rows in self._pool.slices]
 
     def _reset_commands(self, seed: Any, options: Any) -> list[bytes]:
         pairs = inputs.spread_resets(seed, options, self.num_envs)
-        commands = [RESET + _dumps(pairs[rows]) for rows in self._pool.slices]
+        commands = [RESET + _dumps(*pairs[rows]) for rows in self._pool.slices]
         self._has_reset = False
         return commands
 
@@ -296,9 +336,10 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         for rows, reply in zip(self._pool.slices, replies, strict=True):
             if reply is None:
                 continue
-            worker_infos, beside = reply
-            infos.update(worker_infos)
-            for name, part in beside.items():
+            infos.update(reply.values.get("info", {}))
+            for row, observation in reply.values.get("observation", {}).items():
+                layout.write_row(self.observation_space, self._observations, row, observation)
+            for name, part in reply.beside.items():
                 if name == "observations":
                     layout.put(self._observations, rows, part)
                 else:
@@ -316,7 +357,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         return self._ask("call()", [CALL + _dumps((method, args, kwargs))] * len(self._pool.slices))
 
     def get_attr(self, name: str) -> list[Any]:
-        """Get an attribute from each sub-environment, searching its wrapper stack.
+        """An attribute of every sub-env, in the outermost of its wrappers that has it.
 
         Raises:
             VecEnvWorkerError: There is no such name, or its value cannot be pickled.
@@ -324,7 +365,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         return self._ask("get_attr()", [GET_ATTR + _dumps(name)] * len(self._pool.slices))
 
     def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Set an attribute on each sub-environment (one value, or a list of ``num_envs``).
+        """Change an attribute of every sub-env (see ``VecEnv.set_attr``).
 
         Raises:
             VecEnvWorkerError: There is no such name.
@@ -332,7 +373,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         """
         self._require_open("set_attr()")
         spread = inputs.spread_values(name, values, self.num_envs)
-        commands = [SET_ATTR + _dumps((name, spread[rows])) for rows in self._pool.slices]
+        commands = [SET_ATTR + _dumps(name, *spread[rows]) for rows in self._pool.slices]
         # All have it, or none is changed.
         self._ask("set_attr()", [HAS_ATTR + _dumps(name)] * len(commands), commands)
 
@@ -345,7 +386,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             self._pool.settle(self._step_timeout)
             for commands in rounds:
                 replies = self._pool.exchange(commands, self._step_timeout)
-        return [value for values in replies if values is not None for value in values]
+        return [value for reply in replies if reply is not None for value in reply.values["value"].values()]
 
     def __reduce__(self) -> Any:
         raise TypeError("a ProcVecEnv has processes and cannot be pickled or copied; make another one of its env_fns")
@@ -353,10 +394,12 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
     # -- the rest ------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close every sub-env, waiting up to ``close_timeout`` seconds before terminating workers.
+        """Close every sub-env and end the workers; those that have not after ``close_timeout`` seconds are terminated.
 
-        Workers close all their sub-envs even if one fails; the first failure is re-raised as ``VecEnvWorkerError``
-        once every worker has stopped. Closing again does nothing.
+        Closing again does nothing.
+
+        Raises:
+            VecEnvWorkerError: A sub-env could not be closed, the first of those; all workers have ended.
         """
         if self._closed:
             return
@@ -366,16 +409,16 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             raise worker_error(failures)
 
 
-def _dumps(value: Any) -> bytes:
+def _dumps(*values: Any) -> bytes:
     """Pickle what goes to a worker, lambdas and local classes included."""
-    pickled: bytes = b""
+    pickled = b""
     with suppress(Exception):
-        pickled = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        pickled = dump_each(values)
     # What the main module defines under its guard, or a notebook does, a worker would not find there.
     if not pickled or b"__main__" in pickled:
         import cloudpickle
 
-        pickled = cloudpickle.dumps(value)
+        pickled = dump_each(values, cloudpickle.Pickler)
     return pickled
 
 

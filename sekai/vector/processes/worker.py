@@ -1,22 +1,26 @@
 """The child half of ProcVecEnv: a worker process runs sub_envs on its slice of the batch.
 
 The parent sends commands and the worker answers each with one reply, so that both always know how many are under
-way. A command is a tag and, where it needs more than the block holds, a pickled argument; a reply likewise.
+way. A command is a tag and, where it needs more than the block holds, pickled arguments; a reply likewise. What belongs
+to one sub-env is pickled on its own, so that the one whose part cannot be read is known.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import threading
+import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sekai.batching import layout
 from sekai.spaces import Space
+from sekai.types import OptionsType, SeedType
+from sekai.vector.processes.global_generators import restart_global_generators
+from sekai.vector.processes.pickles import dump_each, load_each
 from sekai.vector.processes.pipe import Pipe, PipeClosed
 from sekai.vector.processes.shared_memory import Block, SharedFile
 from sekai.vector.processes.thread_limits import limit_threads
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 # Commands.
-OPEN, STEP, RESET, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrcghax")
+OPEN, STEP, RESET, RESTART, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrecghax")
 # Replies.
 DONE, FAILED = (bytes([tag]) for tag in b"df")
 
@@ -51,6 +55,7 @@ class Plan(NamedTuple):
     spin: bool  # whether there is a core for it beside the parent's
     variables: dict[str, str]  # of the environment: how many threads its libraries use
     file: SharedFile | None
+    close_timeout: float  # seconds to close the sub-envs in, once the parent has ended
 
 
 class Description(NamedTuple):
@@ -84,6 +89,9 @@ class Failure(NamedTuple):
         return cls(rank, name, message[:_LONGEST], text[-_LONGEST:])
 
 
+#: Something said of a row: what it is ("info", say), the row, and the value.
+Value = tuple[str, int, Any]
+
 #: Characters of a message or a traceback that are told.
 _LONGEST = 100_000
 
@@ -110,9 +118,11 @@ def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connectio
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     for other in inherited:
         other.close()
-    _exit_with_parent()
+    pipe = Pipe(connection, spin=plan.spin)
+    _exit_with_parent(pipe, plan.close_timeout)
     limit_threads(plan.variables)
-    worker = Worker(Pipe(connection, spin=plan.spin), plan)
+    restart_global_generators()
+    worker = Worker(pipe, plan)
     try:
         if worker.build():
             worker.serve()
@@ -120,8 +130,14 @@ def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connectio
         worker.close_sub_envs()
 
 
-def _exit_with_parent() -> None:
-    """End this process soon after the parent has ended, even in the middle of a step."""
+def _exit_with_parent(pipe: Pipe, seconds: float) -> None:
+    """Let this process end after its parent has, however that ended.
+
+    Args:
+        pipe: Cut then, so that a worker that waits for a command, or has done the last one, closes its sub-envs. It
+            would not hear of the end otherwise where another process has inherited the parent's side.
+        seconds: The time it has for that, after which it ends even in the middle of a step.
+    """
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
 
@@ -135,6 +151,8 @@ def _exit_with_parent() -> None:
 
     def watch() -> None:
         wait(sentinels)
+        pipe.cut()
+        time.sleep(seconds)
         os._exit(1)
 
     threading.Thread(target=watch, name="sekai-watch-parent", daemon=True).start()
@@ -152,6 +170,7 @@ class Worker:
         self._sizes = (0, 0, 0)
         self._block: Block
         self._actions: Any = None
+        self._at = plan.start  # the sub-env that an error in a command is of
 
     def build(self) -> bool:
         """Build the sub-envs and tell the parent what they are, or what went wrong; whether to go on."""
@@ -177,19 +196,21 @@ class Worker:
             self._sizes = (plan.start, count, plan.num_envs - plan.start - count)
             env = self._sub_envs[0].env
             description = Description(env.observation_space, env.action_space, env.metadata)
-            self._pipe.send(DONE + cloudpickle.dumps(description))
+            head = _head([], [("description", plan.start, description)], None)
+            self._pipe.send(DONE + dump_each([head, description], cloudpickle.Pickler))
         except BaseException as error:
             self.close_sub_envs()
-            self._reply_failures([Failure.describe(at, error, own=not in_env_fn)])
+            self._reply([Failure.describe(at, error, own=not in_env_fn)])
             return False
         return True
 
     def serve(self) -> None:
         """Take commands until the last one."""
-        commands: dict[bytes, Callable[[Any], None]] = {
+        commands: dict[bytes, Callable[[Iterator[Any]], None]] = {
             OPEN: self._open,
             STEP: self._step,
             RESET: self._reset,
+            RESTART: self._restart,
             CALL: self._call,
             GET_ATTR: self._get_attr,
             HAS_ATTR: self._has_attr,
@@ -198,14 +219,15 @@ class Worker:
         while True:
             message = self._pipe.receive() or b""  # never None: the pipe blocks
             if message == CLOSE:
-                self._reply_failures(self.close_sub_envs())
+                self._reply(self.close_sub_envs())
                 return
+            self._at = self._plan.start
             try:
-                commands[message[:1]](pickle.loads(message[1:]) if len(message) > 1 else None)
+                commands[message[:1]](load_each(message[1:]))
             except PipeClosed:
                 raise
             except BaseException as error:
-                self._reply_failures([Failure.describe(self._plan.start, error)])
+                self._reply([Failure.describe(self._at, error)])
 
     def close_sub_envs(self) -> list[Failure]:
         """Close every sub-env; what went wrong."""
@@ -214,50 +236,74 @@ class Worker:
 
     # -- commands ------------------------------------------------------------------------------------------
 
-    def _open(self, spaces: tuple[Space[Any] | None, Space[Any] | None]) -> None:
+    def _open(self, argument: Iterator[Any]) -> None:
         """Make the block, given the spaces of what has a place in it (see ``Block``)."""
+        spaces: tuple[Space[Any] | None, Space[Any] | None] = next(argument)
         file = self._plan.file
         self._block = Block(file, self._plan.num_envs, *spaces)
         if file is not None:
             file.close()
             if spaces[1] is not None:
                 self._actions = layout.split(spaces[1], self._block.actions, self._sizes)[1]
-        self._reply(DONE)
+        self._reply()
 
-    def _step(self, actions: Any) -> None:
-        """Step every sub_env; ``actions`` is the batch of the worker's sub_envs, None where the block has it."""
+    def _step(self, argument: Iterator[Any]) -> None:
+        """Step every sub_env with its action; there are none where the block has them."""
         sub_envs, failures = self._sub_envs, list[Failure]()
-        if actions is None:
+        if self._actions is None:
+            each = self._one_each(argument)
+        else:
             actions = layout.copy_batch(self._actions)  # a sub-env may keep its action
-        each = list(layout.iterate(sub_envs[0].env.action_space, actions, len(sub_envs)))
+            each = list(layout.iterate(sub_envs[0].env.action_space, actions, len(sub_envs)))
         batch = self._new_batch()
         batch.step_sub_envs(sub_envs, each, lambda index, error: failures.append(Failure.describe(index, error)))
         self._finish(batch, failures)
 
-    def _reset(self, inputs: list[tuple[Any, Any]]) -> None:
+    def _reset(self, argument: Iterator[Any]) -> None:
         """Reset every sub_env with its seed and its options."""
+        inputs: list[tuple[SeedType, OptionsType]] = self._one_each(argument)
+        restart_global_generators(seed for seed, _ in inputs)
         inputs_left = iter(inputs)
         batch = self._new_batch()
         self._finish(
             batch, _for_each(self._sub_envs, lambda each: batch.write_reset(each.index, each.reset(*next(inputs_left))))
         )
 
-    def _call(self, call: tuple[str, tuple[Any, ...], dict[str, Any]]) -> None:
-        self._answer(lambda sub_env: sub_env.call(*call))
+    def _restart(self, argument: Iterator[Any]) -> None:
+        """Reset those sub_envs that are among the rows."""
+        asked = set(next(argument))
+        batch = self._new_batch()
+        mine = [sub_env for sub_env in self._sub_envs if sub_env.index in asked]
+        self._finish(batch, _for_each(mine, lambda each: batch.write_reset(each.index, each.restart())))
 
-    def _get_attr(self, name: str) -> None:
+    def _call(self, argument: Iterator[Any]) -> None:
+        method, args, kwargs = next(argument)
+        self._answer(lambda sub_env: sub_env.call(method, args, kwargs))
+
+    def _get_attr(self, argument: Iterator[Any]) -> None:
+        name = next(argument)
         self._answer(lambda sub_env: sub_env.env.get_attr(name))
 
-    def _has_attr(self, name: str) -> None:
+    def _has_attr(self, argument: Iterator[Any]) -> None:
         """Fail where a sub_env has no such attribute."""
-        self._reply_failures(_for_each(self._sub_envs, lambda sub_env: sub_env.require_attr(name)))
+        name = next(argument)
+        self._reply(_for_each(self._sub_envs, lambda sub_env: sub_env.require_attr(name)))
 
-    def _set_attr(self, setting: tuple[str, list[Any]]) -> None:
-        name, values = setting
-        each = iter(values)
-        self._reply_failures(_for_each(self._sub_envs, lambda sub_env: sub_env.env.set_attr(name, next(each))))
+    def _set_attr(self, argument: Iterator[Any]) -> None:
+        name = next(argument)
+        values = iter(self._one_each(argument))
+        self._reply(_for_each(self._sub_envs, lambda sub_env: sub_env.env.set_attr(name, next(values))))
 
     # -- parts of them -------------------------------------------------------------------------------------
+
+    def _one_each(self, argument: Iterator[Any]) -> list[Any]:
+        """What was sent for each sub_env; the one whose part cannot be read is known."""
+        read = []
+        for sub_env in self._sub_envs:
+            self._at = sub_env.index
+            read.append(next(argument))
+        self._at = self._plan.start
+        return read
 
     def _new_batch(self) -> RowBatch:
         block, mine = self._block, self._slice
@@ -276,60 +322,63 @@ class Worker:
         beside: dict[str, Any] = {}
         if self._plan.file is None:
             beside.update((name, getattr(block, name)[mine]) for name in COLUMNS)
-        if failures:
-            self._reply_failures(failures, ({}, beside))
-            return
-        if self._plan.file is None or block.observations is None:
+        values: list[Value] = []
+        if not failures:
+            values += (("info", row, info) for row, info in batch.infos.items())
+        if block.observations is None:
+            space = self._sub_envs[0].env.observation_space
+            rows = enumerate(layout.iterate(space, batch.observations, self._plan.num_envs))
+            values += (("observation", row, shown) for row, shown in rows if mine.start <= row < mine.stop)
+        elif self._plan.file is None:
             space = self._sub_envs[0].env.observation_space
             beside["observations"] = layout.split(space, batch.observations, self._sizes)[1]
-        if not batch.infos and not beside:
-            self._reply(DONE)
-            return
-        try:
-            self._reply(DONE, (batch.infos, beside))
-        except PipeClosed:
-            raise
-        except Exception:
-            self._reply_failures(_unpicklable(batch.infos.items(), "its info"))
+        self._reply(failures, values, beside)
 
     def _answer(self, ask: Callable[[SubEnv], Any]) -> None:
         """Reply with one value per sub_env."""
-        values: list[Any] = []
-        failures = _for_each(self._sub_envs, lambda sub_env: values.append(ask(sub_env)))
-        if failures:
-            self._reply_failures(failures)
+        values: list[Value] = []
+        failures = _for_each(self._sub_envs, lambda sub_env: values.append(("value", sub_env.index, ask(sub_env))))
+        self._reply(failures, [] if failures else values)
+
+    def _reply(
+        self, failures: Sequence[Failure] = (), values: Sequence[Value] = (), beside: dict[str, Any] | None = None
+    ) -> None:
+        """Tell what went wrong, and what there is to say of some rows and beside them, as ``WorkerHandle`` reads it."""
+        if not (failures or values or beside):
+            self._pipe.send(DONE)
             return
-        try:
-            self._reply(DONE, values)
-        except PipeClosed:
-            raise
-        except Exception:
-            self._reply_failures(_unpicklable(enumerate(values, self._plan.start), "its value"))
-
-    def _reply_failures(self, failures: list[Failure], beside: Any = None) -> None:
-        """Tell what went wrong, if anything has, and what there is to say beside it."""
-        self._reply(FAILED if failures else DONE, (failures, beside) if failures else None)
-
-    def _reply(self, tag: bytes, payload: Any = None) -> None:
         # Pickled before anything is sent, so that what cannot be pickled leaves the pipe as it was.
-        self._pipe.send(tag if payload is None else tag + _dumps(payload))
+        try:
+            message = _pickle_reply(failures, values, beside)
+        except Exception:
+            unpicklable = _unpicklable(values)
+            if not unpicklable:
+                raise
+            failures = [*failures, *unpicklable]
+            message = _pickle_reply(failures, [], beside)
+        self._pipe.send((FAILED if failures else DONE) + message)
 
 
-def _dumps(value: Any) -> bytes:
-    """Pickle what goes to the parent.
+def _pickle_reply(failures: Sequence[Failure], values: Sequence[Value], beside: dict[str, Any] | None) -> bytes:
+    """Pickle a reply: its head and then each value.
 
     What the parent's main module defines came here with cloudpickle, and goes back with it; it would also send lambdas,
     which nobody could send on, so that it is not used for anything else.
     """
+    parts = [_head(failures, values, beside), *(value for _, _, value in values)]
     try:
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        return dump_each(parts)
     except Exception as error:
         if "__main__" not in str(error) or "<lambda>" in str(error):
             raise
         import cloudpickle
 
-        pickled: bytes = cloudpickle.dumps(value)
-        return pickled
+        return dump_each(parts, cloudpickle.Pickler)
+
+
+def _head(failures: Sequence[Failure], values: Sequence[Value], beside: dict[str, Any] | None) -> Any:
+    """What comes first in a reply: all but the values, of which it names each."""
+    return list(failures), [(what, row) for what, row, _ in values], beside or {}
 
 
 def _for_each(sub_envs: Iterable[SubEnv], act: Callable[[SubEnv], Any]) -> list[Failure]:
@@ -343,12 +392,12 @@ def _for_each(sub_envs: Iterable[SubEnv], act: Callable[[SubEnv], Any]) -> list[
     return failures
 
 
-def _unpicklable(values: Iterable[tuple[int, Any]], what: str) -> list[Failure]:
-    """Which rows' values cannot be sent."""
+def _unpicklable(values: Iterable[Value]) -> list[Failure]:
+    """Which values cannot be sent."""
     failures = []
-    for row, value in values:
+    for what, row, value in values:
         try:
-            _dumps(value)
+            _pickle_reply([], [(what, row, value)], None)
         except Exception as error:
-            failures.append(Failure(row, type(error).__name__, f"{what} cannot be pickled: {error}"))
+            failures.append(Failure(row, type(error).__name__, f"its {what} cannot be pickled: {error}"))
     return failures

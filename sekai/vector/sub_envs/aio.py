@@ -5,13 +5,18 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sekai.batching.inputs import AutoresetOptions
+from sekai.mirror import LoopRunning
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, ObsType, SeedType
 from sekai.vector.guard import CallGuard
+from sekai.vector.interrupts import LoopInterrupts
 from sekai.vector.sub_envs.in_process import InProcessVecEnv
 from sekai.vector.sub_envs.sub_env import EnvFn, SubEnv
 
@@ -22,22 +27,20 @@ _T = TypeVar("_T")
 
 
 class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
-    """Vectorised env using asyncio to run N environments concurrently.
+    """Sub-envs that wait at the same time, on an event loop.
 
-    Ideal for I/O-bound environments such as live market data feeds, REST-based simulators, or any env with
-    ``async_step`` / ``async_reset`` overrides. CPU-bound envs with blocking ``step()`` calls do not benefit from it.
+    For sub-envs that write ``async_step()`` and ``async_reset()``: live feeds, simulators behind a network. One that
+    computes in ``step()`` keeps the others waiting, as under ``SyncVecEnv``.
 
-    From async code, use ``await vec.async_step(...)`` / ``await vec.async_reset(...)``. The sync ``step()`` /
-    ``reset()`` run those coroutines on a private event loop owned by this VecEnv, so they must not be called from
-    inside a running loop.
+    A coroutine awaits ``vec.async_step()`` and ``vec.async_reset()``. For other code ``step()`` and ``reset()`` do so
+    on a loop of this object's own, which cannot be entered where one is running already.
 
     A call waits for every sub-env, also when one raises (the first error, in the order of the sub-envs, is then
     raised) or when the call is cancelled (each sub-env's coroutine is), so that nothing runs on behind the next one.
 
     Args:
-        env_fns: Callables that each build one sub-environment. If one raises, the sub-envs already built are closed
-            before the error propagates.
-        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
+        env_fns: Each gives one sub-env when it is called. Where one fails, those built before it are closed.
+        autoreset: Whether the step that ends an episode begins the next one (see ``VecEnv``).
         autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
             index; None passes none.
 
@@ -55,8 +58,25 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         autoreset_options: AutoresetOptions = None,
     ) -> None:
         super().__init__(env_fns, autoreset=autoreset, autoreset_options=autoreset_options)
+        self._begin_without_loop()
+
+    def _begin_without_loop(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._guard = CallGuard(type(self).__name__)
+        self._running_sub_envs: asyncio.Future[Any] | None = None
+        self._leaving = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy begins with: the sub-envs. The private loop is not part of it; a copy makes one of its own."""
+        with self._guard("__getstate__()"):
+            state = self.__dict__.copy()
+        for name in ("_loop", "_guard", "_running_sub_envs", "_leaving"):
+            del state[name]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin_without_loop()
 
     def step(self, actions: Any) -> VecStepResult[Any]:
         """Run ``async_step()`` on the private event loop.
@@ -78,6 +98,15 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
             RuntimeError: An event loop is running in this thread; await ``async_reset()`` there.
         """
         return self._run("reset", lambda: self._reset(seed, options))
+
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs, on the private event loop (see ``VecEnv.reset_frozen``).
+
+        Raises:
+            RuntimeError: An event loop is running in this thread.
+        """
+        self._require_frozen(rows)
+        return self._run("reset_frozen", lambda: self._reset_frozen(rows))
 
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """Step all environments concurrently (see ``VecEnv.step``).
@@ -105,10 +134,12 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
     def close(self) -> None:
         """Close all sub-environments and the private event loop; closing again does nothing.
 
+        At the end of a ``with`` block a call that is still running is cancelled first.
+
         Raises:
             AsyncCallPending: A call is still running.
         """
-        with self._guard("close()"):
+        with nullcontext() if self._leaving else self._guard("close()"):
             try:
                 super().close()
             finally:
@@ -125,7 +156,7 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         async def step_sub_env(sub_env: SubEnv, action: Any) -> None:
             batch.write_step(sub_env.index, await sub_env.async_step(action))
 
-        await _gather(map(step_sub_env, self._sub_envs, row_actions))
+        await self._gather(map(step_sub_env, self._sub_envs, row_actions))
         return batch.step_result()
 
     async def _reset(self, seed: Any, options: Any) -> VecResetResult[Any]:
@@ -136,20 +167,53 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
             batch.write_reset(sub_env.index, await sub_env.async_reset(row_seed, row_options))
 
         seeds, row_options = zip(*row_inputs, strict=True)
-        await _gather(map(reset_sub_env, self._sub_envs, seeds, row_options))
+        await self._gather(map(reset_sub_env, self._sub_envs, seeds, row_options))
         self._has_reset = True
         return batch.reset_result()
+
+    async def _reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        batch = self._new_batch()
+
+        async def reset_sub_env(row: int) -> None:
+            batch.write_reset(row, await self._sub_envs[row].async_restart())
+
+        await self._gather(map(reset_sub_env, rows.tolist()))
+        return batch.rows_result(rows)
+
+    async def _gather(self, coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """Wait until every coroutine has ended, even when one raises or this call is cancelled."""
+        import asyncio
+
+        self._running_sub_envs = running = asyncio.gather(*coroutines, return_exceptions=True)
+        if self._leaving:
+            running.cancel()
+        try:
+            outcomes = await running
+        finally:
+            self._running_sub_envs = None
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+
+    def _give_up_call(self) -> None:
+        """Cancel the call that is running; wait for its end if that is in another thread, whose loop goes on."""
+        self._leaving = True
+        running = self._running_sub_envs
+        if running is not None:
+            loop = running.get_loop()
+            if not loop.is_running() or loop is _loop_of_this_thread():
+                with suppress(RuntimeError):  # the loop is closed, and the call will not go on
+                    running.cancel()
+                return
+            loop.call_soon_threadsafe(running.cancel)
+        self._guard.wait()
 
     def _run(self, name: str, call: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Run a coroutine on the private loop until it, and all it started, has ended."""
         import asyncio
 
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            raise RuntimeError(
+        if _loop_of_this_thread() is not None:
+            raise LoopRunning(
                 f"AsyncVecEnv.{name}() was called inside a running event loop; use `await vec.async_{name}(...)`"
             )
         with self._guard(f"{name}()"):
@@ -158,17 +222,39 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
                 self._loop = asyncio.new_event_loop()
                 # Without it a VecEnv that is dropped unclosed leaves its loop's selector and sockets to a warning.
                 weakref.finalize(self, self._loop.close)
-            task: asyncio.Task[_T] | None = None
-            try:
+            with LoopInterrupts(self._loop) as interrupts:
                 task = self._loop.create_task(call())
-                return self._loop.run_until_complete(task)
-            except BaseException:
-                # Ctrl-C ends the loop, not the task. Let the sub-envs wind up, however often it is pressed.
-                while task is not None and not task.done():
-                    with suppress(KeyboardInterrupt, SystemExit):
-                        task.cancel()
-                        self._loop.run_until_complete(asyncio.wait([task]))
-                raise
+                interrupts.cancel_by_interrupt(task)
+                try:
+                    return self._loop.run_until_complete(task)
+                except BaseException:
+                    _settle(self._loop, task)
+                    raise
+
+
+def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread."""
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _settle(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+    """Let a call wind up of which an interrupt in a sub-env has ended the loop, however often there is another."""
+    import asyncio
+
+    while True:
+        with suppress(KeyboardInterrupt, SystemExit):
+            while not task.done():
+                task.cancel()
+                loop.run_until_complete(asyncio.wait([task]))
+            # The loop may still be about to hear that the call is over, and would stop the next one for it.
+            loop.stop()
+            loop.run_forever()
+            return
 
 
 def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
@@ -186,12 +272,3 @@ def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(cancel_all())
     finally:
         loop.close()
-
-
-async def _gather(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Wait until every coroutine has ended, even when one raises or this call is cancelled."""
-    import asyncio
-
-    for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
-        if outcome is not None:
-            raise outcome

@@ -71,7 +71,7 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         return [sub_env.call(method, args, kwargs) for sub_env in self._sub_envs]
 
     def get_attr(self, name: str) -> list[Any]:
-        """Get an attribute from each sub-environment, searching its wrapper stack.
+        """An attribute of every sub-env, in the outermost of its wrappers that has it.
 
         Raises:
             AttributeError: There is no such name.
@@ -80,9 +80,7 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         return [env.get_attr(name) for env in self.envs]
 
     def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Set an attribute on each sub-environment (one value, or a list of ``num_envs``).
-
-        The value goes to the outermost layer of each sub-env's wrapper stack that has the attribute.
+        """Change an attribute of every sub-env (see ``VecEnv.set_attr``).
 
         Raises:
             AttributeError: There is no such name; nothing is added.

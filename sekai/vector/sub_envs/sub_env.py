@@ -68,6 +68,14 @@ class SubEnv:
         self._episode.begin()
         return result
 
+    def restart(self) -> ResetResult[Any]:
+        """Reset the sub-env as autoreset does."""
+        return self.reset(None, self._restart_options())
+
+    async def async_restart(self) -> ResetResult[Any]:
+        """As ``restart()``, through the sub-env's ``async_reset()``."""
+        return await self.async_reset(None, self._restart_options())
+
     def step(self, action: Any) -> StepResult[Any]:
         """Step the sub-env, and reset it if its episode ended; a frozen one only repeats itself."""
         if not self._running:
@@ -182,6 +190,8 @@ class RowBatch:
             self._truncated[row] = True
         if step.info:
             self.infos[row] = snapshot_info(step.info)
+        elif step.info.__class__ is not dict:
+            _check_info(step.info, row)
         layout.write_row(self._space, self.observations, row, step.observation)
 
     def step_sub_envs(
@@ -217,6 +227,8 @@ class RowBatch:
                     truncated[index] = True
                 if step.info:
                     infos[index] = snapshot_info(step.info)
+                elif step.info.__class__ is not dict:
+                    _check_info(step.info, index)
                 try:
                     memory[places[index]] = step.observation
                 except (TypeError, ValueError):
@@ -230,6 +242,8 @@ class RowBatch:
         """Take in what row ``row`` shows after a reset."""
         if reset.info:
             self.infos[row] = snapshot_info(reset.info)
+        else:
+            _check_info(reset.info, row)
         layout.write_row(self._space, self.observations, row, reset.observation)
 
     def step_result(self) -> VecStepResult[Any]:
@@ -241,6 +255,11 @@ class RowBatch:
         """The filled batch as the result of a reset."""
         return VecResetResult(self.observations, list_infos(self.infos, len(self._rewards)))
 
+    def rows_result(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Some rows of the batch as the result of a reset of these."""
+        infos = [self.infos.get(row, {}) for row in rows.tolist()]
+        return VecResetResult(layout.take(self.observations, rows), infos)
+
 
 def list_infos(infos: Mapping[int, InfoDict], num_envs: int) -> list[InfoDict]:
     """One info per row, empty where there is none."""
@@ -248,6 +267,11 @@ def list_infos(infos: Mapping[int, InfoDict], num_envs: int) -> list[InfoDict]:
     for row, info in infos.items():
         listed[row] = info
     return listed
+
+
+def _check_info(info: Any, row: int) -> None:
+    if not isinstance(info, Mapping):
+        raise TypeError(f"sub-env {row}: expected a dict as its info, got {info!r}")
 
 
 def _number(reward: Any, row: int) -> float:
@@ -292,12 +316,13 @@ def build_sub_envs(
             env = env_fn()
             if not isinstance(env, Env):
                 raise TypeError(f"env_fns[{index}]: expected it to build a sekai.Env, got {type(env).__name__}")
-            if id(env.unwrapped) in seen:
+            same = id(env.unwrapped._simulated)
+            if same in seen:
                 raise ValueError(
-                    f"env_fns[{index}] gave the same env object as env_fns[{seen[id(env.unwrapped)]}]; "
+                    f"env_fns[{index}] gave the same env object as env_fns[{seen[same]}]; "
                     f"each must build one of its own"
                 )
-            seen[id(env.unwrapped)] = index
+            seen[same] = index
             built.append(env)
             for kind in ("observation_space", "action_space"):
                 check_same_space(kind, getattr(built[0], kind), getattr(env, kind), index, start)

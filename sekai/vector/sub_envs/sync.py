@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sekai.batching.inputs import AutoresetOptions
 from sekai.results import VecResetResult, VecStepResult
 from sekai.types import ActType, ObsType, SeedType
@@ -13,16 +16,12 @@ from sekai.vector.sub_envs.sub_env import EnvFn
 
 
 class SyncVecEnv(InProcessVecEnv[ObsType, ActType]):
-    """Vectorised env that runs N sub-environments sequentially in a single process.
-
-    Best for fast environments where multiprocessing overhead would dominate.
+    """Sub-envs one after another, in this process: the right one where a step takes less than a message.
 
     Args:
-        env_fns: Callables that each build one sub-environment. If one raises, the sub-envs already built are closed
-            before the error propagates.
-        autoreset: Reset sub-envs automatically when their episode ends (see ``VecEnv``).
-        copy: Kept for backwards compatibility. Batched observations are always freshly allocated arrays, so this
-            has no effect.
+        env_fns: Each gives one sub-env when it is called. Where one fails, those built before it are closed.
+        autoreset: Whether the step that ends an episode begins the next one (see ``VecEnv``).
+        copy: Taken for the sake of older code, and without effect: observations are the caller's in any case.
         autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
             index; None passes none.
 
@@ -65,3 +64,11 @@ class SyncVecEnv(InProcessVecEnv[ObsType, ActType]):
             batch.write_reset(sub_env.index, sub_env.reset(row_seed, row_options))
         self._has_reset = True
         return batch.reset_result()
+
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs, in order (see ``VecEnv.reset_frozen``)."""
+        self._require_frozen(rows)
+        batch = self._new_batch()
+        for row in rows.tolist():
+            batch.write_reset(row, self._sub_envs[row].restart())
+        return batch.rows_result(rows)

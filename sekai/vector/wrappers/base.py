@@ -21,12 +21,11 @@ from sekai.vector.base import VecEnv
 
 
 class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActType]):
-    """Transparent wrapper around a VecEnv.
+    """A VecEnv around another one, which it passes everything on to; base of those that change something.
 
-    Like ``Wrapper``, ``observation_space`` / ``action_space`` delegate to the wrapped VecEnv unless assigned
-    (always the single-env spaces), and so does every public attribute the wrapper lacks. Both the sync and async
-    APIs are delegated, so wrapping an AsyncVecEnv keeps ``await vec.async_step(...)`` concurrent. ``get_attr()``,
-    ``set_attr()`` and ``call()`` reach the sub-envs.
+    What a subclass does not assign or write is the inner one's: the two spaces (of one sub-env, here too) and all
+    public attributes, ``step()`` and ``reset()`` and their async forms, so that sub-envs that wait go on doing so
+    together. ``get_attr()``, ``set_attr()`` and ``call()`` reach the sub-envs.
 
     Attributes:
         venv: The VecEnv inside.
@@ -59,6 +58,19 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         """Reset the wrapped VecEnv."""
         return self._after_reset(self.venv.reset(seed=seed, options=options))
 
+    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """Begin new episodes in some frozen sub-envs of the wrapped VecEnv (see ``VecEnv.reset_frozen``)."""
+        if not self.resets_frozen:
+            return super().reset_frozen(rows)
+        return self._after_reset_frozen(self.venv.reset_frozen(rows), rows)
+
+    @property
+    def resets_frozen(self) -> bool:
+        """Whether there is a ``reset_frozen()``: not where ``reset()`` is a subclass's own, which it would pass by."""
+        own = type(self)
+        is_passed_by = own.reset is not VecWrapper.reset and own.reset_frozen is VecWrapper.reset_frozen
+        return not is_passed_by and self.venv.resets_frozen
+
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """Step the wrapped VecEnv through its ``async_step()``."""
         frozen = self._frozen_before()
@@ -86,12 +98,16 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         """What becomes of a reset's result, on the way of both APIs."""
         return result
 
+    def _after_reset_frozen(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        """What becomes of the result of a reset of some rows, which has an entry for each of them."""
+        return result
+
     def close(self) -> None:
         """Close the wrapped VecEnv."""
         self.venv.close()
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment."""
+        """Call a method, or read an attribute, of every sub-env."""
         return self.venv.call(method, *args, **kwargs)
 
     def get_attr(self, name: str) -> list[Any]:
@@ -104,14 +120,14 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
 
     @property
     def batch_observation_space(self) -> Space[Any]:
-        """The space of a batched observation, with a leading ``num_envs`` axis."""
+        """The space of the observations of all sub-envs, each part with a first axis of them."""
         if self.observation_space is self.venv.observation_space:
             return self.venv.batch_observation_space
         return super().batch_observation_space
 
     @property
     def batch_action_space(self) -> Space[Any]:
-        """The space of a batched action, with a leading ``num_envs`` axis."""
+        """The space of the actions of all sub-envs, each part with a first axis of them."""
         if self.action_space is self.venv.action_space:
             return self.venv.batch_action_space
         return super().batch_action_space
@@ -131,6 +147,9 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         """The vector environment inside all vector wrappers."""
         return self.venv.unwrapped
 
+    def _give_up_call(self) -> None:
+        self.venv._give_up_call()
+
     def _frozen_before(self) -> NDArray[np.bool_] | None:
         """The sub-envs that the next step will only repeat; None where autoreset leaves none."""
         return None if self.venv.autoreset else self.venv.frozen
@@ -148,16 +167,16 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
 
 
 class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC, Generic[WObsType, ActType, ObsType]):
-    """Applies a transformation to every batch of observations.
+    """Shows other observations than the VecEnv inside: ``observation()`` of each batch.
 
-    Terminal observations that autoreset stores in ``infos[i]["final_observation"]`` are transformed too, via
-    ``final_observation()``, so value bootstrapping sees the same representation as the policy. A frozen sub-env
-    goes on showing its final observation as it was transformed when the episode ended.
+    Those at the end of an episode, in infos, pass through ``final_observation()``, so that a value function is
+    asked about what a policy would have seen. What a frozen sub-env shows was transformed once, when its episode ended.
     """
 
     #: bool (num_envs,), the rows of the batch at hand that only repeat what was shown before; None for none.
     _repeated: NDArray[np.bool_] | None = None
     _held: HeldRows | None = None
+    _no_finals: Any = None
 
     def __init__(self, venv: VecEnv[ObsType, ActType]) -> None:
         """Wrap ``venv``; TypeError if it is no VecEnv."""
@@ -169,11 +188,10 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         """Transform a batch of observations, arrays of shape (N, *obs_shape)."""
 
     def final_observation(self, obs: Any) -> Any:
-        """Transform one sub-env's terminal observation (from autoreset infos).
+        """What ``observation()`` makes of one sub-env's last observation of an episode, as a batch of one.
 
-        The default runs ``observation()`` on a batch of one. Override it if your transform is not valid for a
-        single-row batch or has side effects (e.g. updating running statistics) that terminal observations should
-        not cause.
+        For a subclass to write where that is not it: where rows of a batch are not transformed alike and one by one, or
+        where something is counted that these should not count in.
         """
         batch = layout.concatenate(self.venv.observation_space, [obs])
         return next(layout.iterate(self.observation_space, self.observation(batch), 1))
@@ -196,13 +214,18 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
             self._held.release()
         return VecResetResult(layout.own_batch(self.observation(result.observations), self._buffers), result.infos)
 
+    def _after_reset_frozen(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        return VecResetResult(layout.own_batch(self.observation(result.observations), self._buffers), result.infos)
+
     def _transform_finals(self, infos: list[InfoDict]) -> None:
         if isinstance(infos, InfoList):
             if infos.has_final_observations:
                 if infos.done.size:
                     batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
                 else:
-                    batch = layout.allocate(self.observation_space, 0)
+                    if self._no_finals is None:
+                        self._no_finals = layout.allocate(self.observation_space, 0)
+                    batch = self._no_finals  # of no rows, so that nobody can write to it
                 infos.replace_final_observations(self.observation_space, batch)
                 infos = infos.read_final()
             else:

@@ -17,13 +17,11 @@ from sekai.vector.wrappers.base import VecObservationWrapper, VecWrapper
 
 
 class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
-    """Normalises observations with running statistics shared across all sub-envs.
+    """Centres and scales observations by what all sub-envs have shown so far.
 
-    The vectorised counterpart of ``NormalizeObservation``, with the same options: any observation space (Box leaves
-    normalised, MaskedBox leaves over occupied slots only, other leaves passed through), ``stats="running"`` or
-    ``"ewm"`` (the halflife counts vector steps), and optional clipping. ``infos[i]["final_observation"]`` from
-    autoreset is normalised too, with the current statistics but without updating them. Reset observations count,
-    those of frozen sub-envs do not, nor do samples that hold a value that is not finite.
+    What ``NormalizeObservation`` is for one env. In any space, every Box is normalised, a MaskedBox in the slots that
+    are taken, and the rest left as it is. Observations of resets count, but not those of frozen sub-envs, nor samples
+    that hold a value that is not finite. The last ones of episodes, in infos, are normalised without counting.
 
     Args:
         venv: The VecEnv to wrap.
@@ -55,7 +53,9 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
     def observation(self, obs: Any) -> Any:
         """Update the statistics with a batch of observations, unless they are frozen, and normalise it."""
         if self.update_running_mean:
-            self._normalizer.update(obs, None if self._repeated is None else ~self._repeated)
+            if self._repeated is None:
+                return self._normalizer.learn_and_normalize(obs, self._buffers)
+            self._normalizer.update(obs, ~self._repeated)
         return self._normalizer.normalize(obs, self._buffers)
 
     def final_observation(self, obs: Any) -> Any:
@@ -85,10 +85,10 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
 
 
 class VecNormalizeReward(VecWrapper[ObsType, ActType, ObsType, ActType]):
-    """Scales rewards by the running std of each sub-env's discounted return.
+    """Divides rewards by the standard deviation of the discounted returns that led up to them.
 
-    The vectorised counterpart of ``NormalizeReward`` (OpenAI baselines' VecNormalize reward scaling). Returns are
-    reset per sub-env when its episode ends. Frozen sub-envs do not count, and their reward stays 0. A reward that is
+    What ``NormalizeReward`` is for one env, after ``VecNormalize`` of OpenAI baselines. A return begins again with its
+    sub-env's next episode. Frozen sub-envs do not count, and their reward stays 0. A reward that is
     not finite does not count either, and is shown as it comes.
 
     Args:
@@ -129,9 +129,7 @@ class VecNormalizeReward(VecWrapper[ObsType, ActType, ObsType, ActType]):
 
     def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
         live = None if frozen is None else ~frozen
-        self._returns.update(result.rewards, live, learn=self.update_running_mean)
-        rewards = self._returns.scale(result.rewards)
-        self._returns.end(result.dones)
+        rewards = self._returns.step(result.rewards, result.dones, live, learn=self.update_running_mean)
         return VecStepResult(result.observations, rewards, result.terminated, result.truncated, result.infos)
 
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:

@@ -18,13 +18,12 @@ from sekai.vector.wrappers.base import VecWrapper
 
 
 class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType]):
-    """Per-sub-env episode statistics for a VecEnv.
+    """Return, length and time of every episode, as ``RecordEpisodeStatistics`` has them for one env.
 
-    When sub-env i finishes an episode, ``infos[i]["episode"]`` is an ``EpisodeStats`` (its ``extra["env_index"]``
-    is i), exactly as with the single-env ``RecordEpisodeStatistics``, and the stats are reported to the tracker's
-    ``on_episode_end()``, or all of a step at once to its ``on_episodes_end()``, if it has that. Works with autoreset
-    on or off: a frozen sub-env keeps reporting done, but is ignored until the next ``reset()``, so that each episode is
-    recorded once. A ``reset()`` in mid-episode records nothing.
+    The info of the step that ends an episode gets them as ``"episode"``, an ``EpisodeStats`` whose ``extra`` tells
+    the sub-env by ``"env_index"``. A tracker is told too: of each by ``on_episode_end()``, or of all that end in a step
+    by ``on_episodes_end()`` where it has that. An episode counts once, though a frozen sub-env goes on showing its
+    flags, and not at all where a ``reset()`` cuts it short.
 
     Args:
         venv: The VecEnv to wrap.
@@ -50,6 +49,10 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
 
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
         self._begin(slice(None), time.monotonic())
+        return result
+
+    def _after_reset_frozen(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        self._begin(rows, time.monotonic())
         return result
 
     def _begin(self, rows: Any, now: float) -> None:

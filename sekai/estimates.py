@@ -1,0 +1,97 @@
+"""Means over episodes, with a standard error that holds also where episodes overlap on one history.
+
+Episodes that are windows of one history share its steps: thousands of windows of twenty years know no more than the
+twenty years do, and the error of their mean does not shrink with their number. It follows from how far they lie apart.
+Sort deviations from the mean by where on the history their episodes start, sum them over every block of b starts in a
+row, and the mean square of the sums estimates the variance (moving blocks: Künsch 1989, "The jackknife and the
+bootstrap for general stationary observations", Annals of Statistics 17; as a sum over pairs of episodes these are the
+weights of Bartlett, as in Newey and West 1987, Econometrica 55). Pairs that start d apart count with ``1 - d / b``.
+
+Blocks are twice as long as the longest episode of L steps, and two biases are taken out:
+
+- of windows whose steps are independent, the covariance falls as ``1 - d / L``, of which the weights keep the share
+  ``1 - L / (3 b)``, 5/6. Where episodes hardly overlap, that makes the error too large, by a tenth at most;
+- deviations are taken from the mean of the same episodes. Independent values lose the share of pairs that blocks hold
+  together, ``1 / k`` of k episodes far apart. Above a half there is no estimate: the history holds too few episodes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sekai.checks import as_numbers
+
+#: Blocks are so many times as long as the longest episode.
+_BLOCK = 2
+#: Of all pairs, at most so many may lie in one block.
+_MOST_PAIRS = 0.5
+
+
+class Estimate(NamedTuple):
+    """A number that was estimated, and how far it may be off.
+
+    Attributes:
+        value: float64, or float64 (N,).
+        standard_error: Its standard error, likewise.
+    """
+
+    value: Any
+    standard_error: Any
+
+
+def estimate_mean(values: ArrayLike, starts: ArrayLike | None = None, lengths: ArrayLike | None = None) -> Estimate:
+    """The mean over episodes, and its standard error.
+
+    Args:
+        values: (k,), one of each episode.
+        starts: Integers (k,), where on the history that all share each episode began, in steps; None for episodes that
+            are independent.
+        lengths: Integers (k,), their steps, at least 1; wanted with ``starts``.
+
+    Returns:
+        The mean, NaN of no episode; and the standard error, by blocks of the history where ``starts`` are given: NaN
+        with fewer than two episodes, or where the history holds too few that lie apart.
+
+    Raises:
+        TypeError: An argument holds no numbers.
+        ValueError: An argument has another shape than (k,), or a length is below 1.
+    """
+    sample = as_numbers(values, "estimate_mean(values)").astype(np.float64)
+    if sample.ndim != 1:
+        raise ValueError(f"estimate_mean(values): expected one of each episode (k,), got shape {sample.shape}")
+    count = len(sample)
+    if not count:
+        return Estimate(math.nan, math.nan)
+    mean = float(sample.mean())
+    if starts is None:
+        return Estimate(mean, float(sample.std(ddof=1)) / math.sqrt(count) if count > 1 else math.nan)
+    began, steps = _integers(starts, "starts", count), _integers(lengths, "lengths", count)
+    if steps.min() < 1:
+        raise ValueError(f"estimate_mean(lengths): expected at least 1, got {steps.min()}")
+    longest = int(steps.max())
+    began = began - began.min()
+    share = _over_pairs(np.ones(count), began, _BLOCK * longest)
+    if share > _MOST_PAIRS:
+        return Estimate(mean, math.nan)
+    variance = _over_pairs(sample - mean, began, _BLOCK * longest) / (1.0 - share) / (1.0 - 1.0 / (3.0 * _BLOCK))
+    return Estimate(mean, math.sqrt(variance))
+
+
+def _over_pairs(values: NDArray[np.float64], began: NDArray[np.int64], block: int) -> float:
+    """The mean over all pairs of episodes of the product of their values, with the weights of blocks."""
+    room = int(began.max()) + 1
+    sums = np.append(0.0, np.cumsum(np.bincount(began, values, minlength=room)))
+    first = np.arange(1 - block, room)  # blocks that reach over the ends, too
+    of_blocks = sums[np.minimum(first + block, room)] - sums[np.maximum(first, 0)]
+    return float(of_blocks @ of_blocks) / block / len(values) ** 2
+
+
+def _integers(values: Any, name: str, count: int) -> NDArray[np.int64]:
+    integers = as_numbers(values, f"estimate_mean({name})", "iu")
+    if integers.shape != (count,):
+        raise ValueError(f"estimate_mean({name}): expected one of each of {count} episodes, got shape {integers.shape}")
+    return integers.astype(np.int64)

@@ -1,0 +1,37 @@
+"""Whether a vector environment has taken over what its builder asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sekai.vector.base import VecEnv
+from sekai.vector.native.env import NativeVecEnv
+
+
+def unheeded(vec: VecEnv[Any, Any], asked: Mapping[str, Any]) -> str | None:
+    """What a vector env was asked for and has not, in words; None if nothing.
+
+    The class of a market that takes ``**kwargs`` and does not hand them on loses them without an error.
+
+    Args:
+        vec: The vector env.
+        asked: Arguments that it was built with. Of all of them, ``autoreset`` is looked at, and of a native env
+            ``max_episode_steps`` and ``autoreset_options``.
+    """
+    base = vec.unwrapped
+    has: dict[str, Any] = {"autoreset": base.autoreset}
+    if isinstance(base, NativeVecEnv):
+        has["max_episode_steps"] = getattr(base, "max_episode_steps", None)
+        has["autoreset_options"] = base.autoreset_options_given
+    for name, value in has.items():
+        wanted = asked.get(name)
+        if wanted is None:
+            continue
+        # Options may have been made into others on the way, but not into none.
+        if value is None if name == "autoreset_options" else value != wanted:
+            return (
+                f"expected {type(base).__name__} to have {name}={wanted!r}, got {value!r}; "
+                f"its __init__ has to hand {name} on to super().__init__()"
+            )
+    return None
