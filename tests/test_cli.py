@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -633,6 +634,16 @@ def test_check_looks_at_copies_of_a_single_env(capsys, registry):
     report = json.loads(run(capsys, "check", "Crowd-v0", *QUICK, "--json")[1])
     assert (report["mode"], len(report["problems"])) == ("sync", 1)
     assert "whatever the other sub-envs do, got" in report["problems"][0]
+
+
+def test_b7_check_looks_for_indexes_beyond_arrays(capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr("sekai.cli.check.check_vec_env", lambda factory, **given: asked.append((factory, given)) or [])
+    assert run(capsys, "check", "Walk-v0", *QUICK)[0] == 0
+    [(factory, given)] = asked
+    assert given["check_bounds"]
+    sent = pickle.loads(pickle.dumps(factory))  # whatever shows how far it is, to the process that checks
+    assert sent(2, autoreset=False).num_envs == 2
 
 
 def test_check_ends_episodes_that_would_not_end(capsys):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sekai.cli.common import (
@@ -46,8 +46,9 @@ of it are stepped with random actions, then once more and once more with
 something changed that must not matter: other actions or seeds of the other
 copies, one copy alone or among thousands, one thread or two, autoreset or a
 reset by hand. Shapes, dtypes, finite numbers, random draws, memory and the way
-its kernels were compiled are looked at on the way. It takes some ten seconds,
-most of them for compiling kernels; a terminal shows the runs (with tqdm).
+its kernels were compiled are looked at on the way, and the kernels' indexes in
+a run without compilation. It takes some ten seconds, most of them for compiling
+kernels; a terminal shows the runs (with tqdm).
 """
 
 _EPILOG = """\
@@ -110,13 +111,13 @@ def check(args: argparse.Namespace) -> int:
     if not findings:
         # How many runs there will be nobody knows beforehand; each builds its copies.
         with progress_bar(None, "run") as advance:
-
-            def factory(num_envs: int, **arguments: Any) -> VecEnv[Any, Any]:
-                vec = _build(spec, mode, settings, num_envs, **arguments)
-                advance(1)
-                return vec
-
-            findings = check_vec_env(factory, num_envs=args.num_envs, n_steps=args.steps, seed=args.seed)
+            findings = check_vec_env(
+                _Factory(spec, mode, settings, advance),
+                num_envs=args.num_envs,
+                n_steps=args.steps,
+                seed=args.seed,
+                check_bounds=True,
+            )
     findings = [without_codes(each) for each in findings]
     report = {
         "env": spec.id,
@@ -130,6 +131,25 @@ def check(args: argparse.Namespace) -> int:
     }
     emit(to_json(report) if args.json else _as_text(report))
     return 1 if report["problems"] else 0
+
+
+class _Factory:
+    """Builds the copies, and counts how often."""
+
+    def __init__(
+        self, spec: EnvSpec, mode: str, settings: Mapping[str, Any], advance: Callable[[int], object] | None
+    ) -> None:
+        self._what = spec, mode, settings
+        self._advance = advance
+
+    def __call__(self, num_envs: int, **arguments: Any) -> VecEnv[Any, Any]:
+        vec = _build(*self._what, num_envs, **arguments)
+        if self._advance is not None:
+            self._advance(1)
+        return vec
+
+    def __reduce__(self) -> Any:
+        return _Factory, (*self._what, None)  # what another process builds is not counted
 
 
 def _build(spec: EnvSpec, mode: str, settings: Mapping[str, Any], num_envs: int, **arguments: Any) -> VecEnv[Any, Any]:

@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import functools
 import inspect
+import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any, Generic, TypeVar, cast, overload
+from uuid import uuid4
+from weakref import WeakValueDictionary
 
 import numba
 import numpy as np
-from numba.core.errors import NumbaError
+from numba.core.serialize import dumps
 
 from sekai.checks import check_count
 from sekai.kernels import threads
 from sekai.kernels.columns import has_rows, lengths, rows_between
 from sekai.kernels.fields import Fields, structure
+from sekai.kernels.fingerprint import is_importable
 from sekai.kernels.jit import compile_kernel
+from sekai.kernels.reasons import is_of_compiler, reason_of
 from sekai.kernels.thread_choice import ThreadChoice
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -183,6 +188,7 @@ class BatchKernel(Generic[Kernel]):
         self.block = block
         self.parallel_from = PARALLEL_FROM if parallel_from is None else parallel_from
         self.is_measured = parallel_from is None
+        self._id = ""
         self._names = names
         self._rows = tuple(position for position, name in enumerate(names) if name not in shared)
         if not self._rows:
@@ -200,12 +206,29 @@ class BatchKernel(Generic[Kernel]):
         n = len(column) if column.__class__ is np.ndarray and column.ndim else self._count(args)
         try:
             fits = drivers.spread(n, *args)
-        except (NumbaError, NameError):
-            self._compile_alone(args)
+        except Exception as error:
+            if is_of_compiler(error):
+                self._compile_alone(args)
             raise
         if not fits:
             found = {self._names[position]: sorted(set(lengths(args[position]))) for position in self._rows}
             raise ValueError(f"{self.__name__}: expected as many rows in each array, got {found}")
+
+    def __copy__(self) -> BatchKernel[Kernel]:
+        return self  # as a function does
+
+    def __deepcopy__(self, memo: Any) -> BatchKernel[Kernel]:
+        return self
+
+    def __reduce__(self) -> Any:
+        """By name, as a function, where another process finds it by that; else its function as Numba pickles one."""
+        if is_importable(self):
+            return self.__qualname__
+        shared = tuple(name for position, name in enumerate(self._names) if position not in self._rows)
+        parallel_from = None if self.is_measured else self.parallel_from
+        self._id = self._id or uuid4().hex
+        _SENT[self._id] = self
+        return _rebuild, (self._id, dumps((self.py_func, shared, self.block, parallel_from)))
 
     @property
     def dispatchers(self) -> list[Any]:
@@ -244,9 +267,10 @@ class BatchKernel(Generic[Kernel]):
             try:
                 # Anew, since what has failed once keeps its error, to which the drivers have added.
                 compile_kernel(self.py_func).compile(tuple(map(numba.typeof, rows)))
-            except NumbaError as error:
+            except Exception as error:
                 where = f"{self.__name__} ({code.co_filename}, line {code.co_firstlineno})"
-                raise type(error)(f"{where}: {error}") from None
+                records = [each for arg in args for each in _records(arg)]
+                raise TypeError(f"{where}: {reason_of(error, records)}") from None
 
     def _check_type(self, name: str, value: Any, are_rows: bool) -> None:
         """Refuse what Numba has no type for, and a list of rows, which would be the same in each block."""
@@ -262,6 +286,26 @@ class BatchKernel(Generic[Kernel]):
         if not fits:
             expected = "expected an array, a scalar or a tuple of them"
             raise TypeError(f"{self.__name__}: {name}: {expected}, got {type(value).__name__}")
+
+
+#: Kernels that were pickled with their function, which a process compiles once however often they are sent to it.
+_SENT: WeakValueDictionary[str, BatchKernel[Any]] = WeakValueDictionary()
+
+
+def _rebuild(id: str, pickled: bytes) -> BatchKernel[Any]:
+    kernel = _SENT.get(id)
+    if kernel is None:
+        kernel = _SENT[id] = BatchKernel(*pickle.loads(pickled))
+        kernel._id = id
+    return kernel
+
+
+def _records(value: Any) -> list[Any]:
+    """The classes of named tuples in an argument."""
+    if not isinstance(value, tuple):
+        return []
+    own = [type(value)] if hasattr(value, "_fields") else []
+    return own + [each for item in value for each in _records(item)]
 
 
 def _has_plain_tuple(value: Any) -> bool:

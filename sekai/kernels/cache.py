@@ -4,7 +4,8 @@ Numba's own cache looks at one source file, so that an edit in a helper of anoth
 that compile for the first time at once may overwrite each other's files. Here the name of a file says all that the
 code in it was made from: what the function and every function it reaches are made of (see
 ``sekai.kernels.fingerprint``), the versions of Python, Numba and LLVM, the processor, the options and the argument
-types amount to. A file is written whole or not at all, and one that cannot be read is as good as none.
+types amount to. A file that is not what was written is as good as none (see ``sekai.kernels.files``), and so is a
+folder that cannot be written to.
 
 The folder is ``SEKAI_CACHE_DIR``, else ``sekai`` in ``NUMBA_CACHE_DIR``, else the user's cache folder.
 ``SEKAI_CACHE=0`` turns the cache off.
@@ -17,7 +18,6 @@ import itertools
 import os
 import pickle
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,11 @@ from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from sekai.kernels.fingerprint import Unknown, describe, describe_type, remember_sources
+from sekai.kernels import files
+from sekai.kernels.fingerprint import Description, Unknown, describe, describe_type, remember_sources
 
 #: Counted up with every change of the policy that ``sekai.kernels.jit`` compiles under.
-_POLICY = 4
+_POLICY = 5
 
 #: Of Numba's settings, those that change what it compiles.
 _SETTINGS = (
@@ -74,11 +75,11 @@ def cache_folder() -> Path | None:
     if os.environ.get("SEKAI_CACHE", "1").strip().lower() in ("0", "off", "false", "no"):
         return None
     named = os.environ.get("SEKAI_CACHE_DIR")
-    if named:
-        return Path(named).expanduser()
-    if config.CACHE_DIR:
-        return Path(config.CACHE_DIR) / "sekai"
     try:
+        if named:
+            return Path(named).expanduser()
+        if config.CACHE_DIR:
+            return Path(config.CACHE_DIR) / "sekai"
         return _users_folder() / "sekai" / "kernels"
     except RuntimeError:  # a user without a home
         return None
@@ -114,12 +115,12 @@ class KernelCache(NullCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled form for the argument types, or None."""
         target_context.refresh()
-        path = self._path(sig, target_context.codegen())
-        if path is None:
-            return None
         try:
-            payload = pickle.loads(path.read_bytes())
-            compiled = CompileResult._rebuild(target_context, *payload)
+            path, _ = self._place(sig, target_context.codegen())
+            kept = files.read(path)
+            if kept is None:
+                return None
+            compiled = CompileResult._rebuild(target_context, *pickle.loads(kept))
             return compiled if compiled.signature.args == tuple(sig) else None
         except Exception:  # no such file, or one that is no good: the function is compiled anew
             return None
@@ -128,44 +129,32 @@ class KernelCache(NullCache):  # type: ignore[misc]
         """Keep a compiled form, if it can be kept."""
         if data.lifted or data.library.has_dynamic_globals or data.objectmode:
             return
-        path = self._path(sig, data.codegen)
-        if path is None:
-            return
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write_whole(path, dumps(data._reduce()))
+            path, description = self._place(sig, data.codegen)
+            files.write(path, dumps(data._reduce()), description.origin)
         except Exception:  # a folder that cannot be written to, a full disk: the next process compiles again
             return
 
-    def _path(self, sig: Any, codegen: Any) -> Path | None:
+    def _place(self, sig: Any, codegen: Any) -> tuple[Path, Description]:
+        """The file of a compiled form, and what its function is made of.
+
+        Raises:
+            Exception: Nothing is kept, or not this: ``Unknown``, or whatever comes of looking at a user's objects.
+        """
         folder = cache_folder()
         if folder is None:
-            return None
-        try:
-            digest = hashlib.sha256()
-            for part in (
-                *_VERSIONS,
-                repr(codegen.magic_tuple()),
-                repr(sorted(self._options.items())),
-                repr((_POLICY, [getattr(config, name, None) for name in _SETTINGS])),
-                *(text for each in getattr(sig, "args", sig) for text in describe_type(each)),
-                *describe(self._function),
-            ):
-                digest.update(part.encode("utf-8", "backslashreplace"))
-                digest.update(b"\0")
-        except Unknown:
-            return None
+            raise Unknown("no folder")
+        description = describe(self._function)
+        digest = hashlib.sha256()
+        for part in (
+            *_VERSIONS,
+            repr(codegen.magic_tuple()),
+            repr(sorted(self._options.items())),
+            repr((_POLICY, [getattr(config, name, None) for name in _SETTINGS])),
+            *(text for each in getattr(sig, "args", sig) for text in describe_type(each)),
+            *description.texts,
+        ):
+            digest.update(part.encode("utf-8", "backslashreplace"))
+            digest.update(b"\0")
         name = "".join(each if each.isalnum() else "_" for each in self._function.__qualname__)
-        return folder / f"{name[-60:]}-{digest.hexdigest()[:40]}.kernel"
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Put a file in its place at once, whoever else writes it at the same time."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        return folder / f"{name[-60:]}-{digest.hexdigest()[:40]}{files.SUFFIX}", description

@@ -51,7 +51,7 @@ class Extensions:
             for template in templates[seen:]:
                 form = getattr(template, "_overload_func", None)
                 # By where its code stands: what wraps another function goes by that one's module, if it has one.
-                if form is None or is_versioned(form.__globals__.get("__name__")):
+                if form is None or is_versioned(getattr(form, "__globals__", {}).get("__name__")):
                     continue
                 if kind == "attributes":
                     self._of_names[template._attr].append(form)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -28,14 +28,27 @@ from numba.core.registry import cpu_target
 
 from sekai.kernels.constants import Constant, ConstantType
 from sekai.kernels.extensions import EXTENSIONS, is_versioned
+from sekai.kernels.files import Origin
 
 
 class Unknown(Exception):
     """Something that a kernel reaches and that cannot be told apart from its next version."""
 
 
-def describe(function: Any) -> Iterator[str]:
-    """Texts that change with anything that the compiled code of a function depends on.
+class Description(NamedTuple):
+    """What a function is made of.
+
+    Attributes:
+        texts: They change with anything that its compiled code depends on.
+        origin: Where it comes from.
+    """
+
+    texts: list[str]
+    origin: Origin
+
+
+def describe(function: Any) -> Description:
+    """What the compiled code of a function depends on.
 
     Raises:
         Unknown: It reaches something that cannot be described, or that is no longer what it was when it may have been
@@ -43,8 +56,11 @@ def describe(function: Any) -> Iterator[str]:
     """
     cpu_target.typing_context.refresh()  # so that it knows all overloads
     EXTENSIONS.look()
-    waiting = [_plain(function)]
+    plain = _plain(function)
+    waiting = [plain]
     seen: set[int] = set()
+    texts: list[str] = []
+    sources: set[tuple[str, str]] = set()
     while waiting:
         each = waiting.pop()
         if id(each) not in seen:
@@ -52,8 +68,16 @@ def describe(function: Any) -> Iterator[str]:
             parts = _Parts(each)
             if _COMPILED_FROM.setdefault(each, parts) != parts:
                 raise Unknown(f"{each.__module__}.{each.__qualname__}, which has changed")
-            yield from parts.texts
+            texts += parts.texts
+            sources.update(parts.sources)
             waiting += parts.functions
+    paths = sorted({path for path, _ in sources})
+    kernel = _digest_of(f"{plain.__module__}.{plain.__qualname__}", *paths)
+    return Description(texts, Origin(kernel, _digest_of(*map(repr, sorted(sources)))))
+
+
+def _digest_of(*texts: str) -> bytes:
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "backslashreplace")).digest()
 
 
 class _Parts:
@@ -61,12 +85,14 @@ class _Parts:
 
     Attributes:
         texts: Descriptions of its code, its source file and the values that it reaches.
+        sources: The paths and digests of its source files.
         functions: The Python functions that it reaches.
     """
 
     def __init__(self, function: python_types.FunctionType) -> None:
         self.functions: list[python_types.FunctionType] = []
-        self.texts = [f"{function.__module__}.{function.__qualname__}", *_describe_sources(function)]
+        self.sources = _sources_of(function)
+        self.texts = [f"{function.__module__}.{function.__qualname__}", *(digest for _, digest in self.sources)]
         replacements = _replacements(function)
         if replacements is None:
             self.texts += _describe_code(function.__code__)
@@ -246,7 +272,7 @@ def describe_type(each: Any) -> Iterator[str]:
     """An argument type, with the names that its text leaves out."""
     yield str(each)
     if isinstance(each, types.BaseNamedTuple):
-        if not _importable(each.instance_class):  # pickled by value, it would come back as another class
+        if not is_importable(each.instance_class):  # pickled by value, it would come back as another class
             raise Unknown(str(each))
         yield _describe_value(each.instance_class)
     if isinstance(each, types.BaseTuple):
@@ -258,17 +284,17 @@ def describe_type(each: Any) -> Iterator[str]:
         raise Unknown(str(each))
 
 
-def _importable(kind: type) -> bool:
-    """Whether another process finds the same class under its name."""
-    found: Any = sys.modules.get(kind.__module__)
-    for name in kind.__qualname__.split("."):
+def is_importable(named: Any) -> bool:
+    """Whether another process finds the same class or function under its name."""
+    found: Any = sys.modules.get(named.__module__)
+    for name in named.__qualname__.split("."):
         found = getattr(found, name, None)
-    return found is kind and kind.__module__ != "__main__"
+    return found is named and named.__module__ != "__main__"
 
 
 # -- the files that functions come from --------------------------------------------------------------------
 
-_SOURCES: WeakKeyDictionary[Any, list[str]] = WeakKeyDictionary()
+_SOURCES: WeakKeyDictionary[Any, list[tuple[str, str]]] = WeakKeyDictionary()
 
 #: Files that have changed since may not be what was imported.
 _BEGAN = time.time_ns()
@@ -276,11 +302,11 @@ _BEGAN = time.time_ns()
 
 def remember_sources(function: python_types.FunctionType) -> None:
     """Take note of a function's source files while they are being imported, before anybody edits them."""
-    _SOURCES[function] = [_digest(path, stat.st_mtime_ns, stat.st_size) for path, stat in _files_of(function)]
+    _SOURCES[function] = [(path, _digest(path, stat.st_mtime_ns, stat.st_size)) for path, stat in _files_of(function)]
 
 
-def _describe_sources(function: python_types.FunctionType) -> list[str]:
-    """Digests of a function's source files.
+def _sources_of(function: python_types.FunctionType) -> list[tuple[str, str]]:
+    """Paths and digests of a function's source files.
 
     They stand for what its code does not tell: the options of its decorators, and what Numba's low-level extensions,
     written beside it, make of it.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from numba.core import types
-from numba.core.errors import NumbaError
 
 from sekai.kernels.batch import Spread
 from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel
-from sekai.kernels.market import Market
+from sekai.kernels.market import Market, Record
+from sekai.kernels.reasons import being_compiled, is_of_compiler, name_of_type, reason_of
 from sekai.kernels.returned import is_number
 from sekai.kernels.rolling import act
 from sekai.kernels.source import MarketSource
@@ -102,13 +101,16 @@ class Fused:
         Raises:
             TypeError: With the names of the market and the function, and Numba's reason.
         """
-        if not isinstance(error, NumbaError):
-            return
-        text = re.sub(r"\x1b\[\d*m", "", str(error))  # without the colours that it has where there is colorama
         functions = {what: function for what, (function, _) in self.market.functions.items()}
-        blamed = [what for what, function in functions.items() if repr(function.py_func) in text]
-        frontend = "Failed in nopython mode pipeline (step: nopython frontend)\n"
-        reason = text.replace(frontend, "").split("During: Pass")[0]
+        if not is_of_compiler(error):
+            return
+        compiled = being_compiled(error)
+        reason = reason_of(error, self._records)
+        blamed = [
+            what
+            for what, function in functions.items()
+            if repr(function.py_func) in str(error) or function.py_func in compiled
+        ]
         if not blamed:  # it is what one returned that does not fit
             follows = [each.name.removeprefix("d_").replace("__", ".") for each, _ in self.market.follows]
             wanted: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -119,11 +121,23 @@ class Fused:
                 for signature in functions[what].nopython_signatures if what in functions else ():
                     if not fits(signature.return_type):
                         blamed.append(what)
-                        reason = f"expected it to return {expected}, got {signature.return_type}"
+                        reason = f"expected it to return {expected}, got {name_of_type(signature.return_type)}"
         if blamed:
             code = functions[blamed[0]].py_func.__code__
             where = f"{self.market.name}.{blamed[0]}_row ({code.co_filename}, line {code.co_firstlineno})"
-            raise TypeError(f"{where}: {reason.strip()}") from None
+            raise TypeError(f"{where}: {reason}") from None
+
+    @property
+    def _records(self) -> list[Any]:
+        """The classes of all named tuples that row functions get."""
+        waiting: list[Any] = [self.market.params, self.market.state, self.market.derived, self.market.options]
+        found = []
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, Record):
+                found.append(each.kind)
+                waiting += each.fields
+        return found
 
     def _alone(self, write: Any) -> Any:
         writer = MarketSource(self.market, self.market.told)

@@ -17,11 +17,14 @@ Policy of every kernel of the kit:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 import llvmlite.binding
 import numba
+from numba.core.caching import NullCache
+from numba.core.registry import CPUDispatcher
 
 from sekai.kernels.cache import KernelCache
 from sekai.kernels.constants import KernelCompiler
@@ -51,7 +54,8 @@ def jit(function: Any = None, /, *, inline: bool = True) -> Any:
 
     def decorate(function: Any) -> Any:
         compiled = compile_kernel(function, inline=inline)
-        compiled.is_kernel = True  # to be known by, compiled or not
+        # To be known by, compiled or not, and in the process that it is sent to.
+        function.is_kernel = compiled.is_kernel = True
         return compiled
 
     return decorate if function is None else decorate(function)
@@ -65,10 +69,47 @@ def compile_kernel(function: Any, *, inline: bool = False, parallel: bool = Fals
         inline: Whether it becomes part of every compiled function that calls it.
         parallel: Whether its ``numba.prange`` loops run on several threads. Such a loop may write rows, but neither
             sum across them nor raise.
+
+    Raises:
+        TypeError: It is no plain Python function.
     """
-    compiled = numba.njit(error_model="numpy", forceinline=inline, parallel=parallel, pipeline_class=KernelCompiler)(
-        function
-    )
-    if hasattr(compiled, "py_func"):
-        compiled._cache = KernelCache(function, {"inline": inline, "parallel": parallel})
-    return compiled
+    if not inspect.isfunction(function):
+        raise TypeError(f"jit(function): expected a plain Python function, got {function!r}")
+    if numba.config.DISABLE_JIT:
+        return function
+    options = dict(error_model="numpy", forceinline=inline, parallel=parallel, nopython=True, boundscheck=None)
+    return KernelDispatcher(function, targetoptions=options)
+
+
+class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
+    """Numba's dispatcher of a function under the policy, under which it also comes out of a pickle.
+
+    Args:
+        function: The Python function.
+        locals: Types of variables, as Numba has it.
+        targetoptions: Numba's options.
+        pipeline_class: Numba's compiler.
+    """
+
+    def __init__(
+        self, function: Any, locals: Any = None, targetoptions: Any = None, pipeline_class: Any = KernelCompiler
+    ) -> None:
+        super().__init__(function, locals=locals, targetoptions=targetoptions, pipeline_class=pipeline_class)
+        kept_apart = {name: targetoptions[name] for name in ("forceinline", "parallel")}
+        self._cache = KernelCache(function, kept_apart)
+
+    @classmethod
+    def _rebuild(cls, py_func: Any, **states: Any) -> Any:
+        return py_func if numba.config.DISABLE_JIT else super()._rebuild(py_func=py_func, **states)
+
+
+def uncached(dispatcher: Any) -> Any:
+    """Another dispatcher of a function, compiled or to be compiled as it is, which keeps nothing and loads nothing.
+
+    Args:
+        dispatcher: Numba's, under the policy or not.
+    """
+    compiler = dispatcher._compiler.pipeline_class
+    another = type(dispatcher)(dispatcher.py_func, targetoptions=dispatcher.targetoptions, pipeline_class=compiler)
+    another._cache = NullCache()
+    return another

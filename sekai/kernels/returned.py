@@ -1,4 +1,4 @@
-"""What a step returns, looked at by the compiler: a number and two bools, none of which stands for another."""
+"""What row functions return, looked at by the compiler: of a step a number and two bools, none standing for another."""
 
 from __future__ import annotations
 
@@ -32,6 +32,18 @@ def _flag_of(typing_context: Any, value: Any) -> Any:
     return value(value), _as_it_is
 
 
+def _whole_of(typing_context: Any, value: Any) -> Any:
+    if isinstance(value, (types.Optional, types.NoneType)):
+        raise TypingError(f"expected every branch to return something, got {value}")
+    return value(value), _as_it_is
+
+
+def _plain_whole_of(value: Any) -> Any:
+    if value is None:
+        raise TypeError("expected every branch of a row function to return something, got None")
+    return value
+
+
 def _plain_reward_of(value: Any) -> Any:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"step_row: expected a number as reward, got {value!r}")
@@ -45,8 +57,10 @@ def _plain_flag_of(value: Any) -> Any:
 
 
 if numba.config.DISABLE_JIT:
-    reward_of, flag_of = _plain_reward_of, _plain_flag_of
+    whole_of, reward_of, flag_of = _plain_whole_of, _plain_reward_of, _plain_flag_of
 else:
+    #: What a function returned as it is, where it cannot be None: the compiler would find out only when it is.
+    whole_of = intrinsic(_whole_of)
     #: A reward as it is, where it is a number.
     reward_of = intrinsic(_reward_of)
     #: A flag as it is, where it is a bool.

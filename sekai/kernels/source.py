@@ -23,7 +23,7 @@ from sekai.kernels.constants import Constant
 from sekai.kernels.fields import Fields
 from sekai.kernels.jit import compile_kernel
 from sekai.kernels.market import Batch, Field, Market, Record
-from sekai.kernels.returned import flag_of, reward_of
+from sekai.kernels.returned import flag_of, reward_of, whole_of
 from sekai.kernels.rowviews import columns_of, read_only_rows_of, rows_of
 
 _F8, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
@@ -70,6 +70,7 @@ class MarketSource:
             "_uniform": streams.uniform,
             "_rows": rows_of,
             "_read_only_rows": read_only_rows_of,
+            "_whole": whole_of,
             "_reward": reward_of,
             "_flag": flag_of,
             "_prange": numba.prange,
@@ -207,7 +208,7 @@ class MarketSource:
         """Lines that work out what follows from the parameters of row ``at``."""
         if "derive" not in self.market.functions:
             return []
-        lines = [f"follows = {self.call('derive', at)}"]
+        lines = [f"follows = _whole({self.call('derive', at)})"]
         for each, item in self.market.follows:
             lines.append(f"{each.name if each.kind == 'column' else 'slot_' + each.name}[{at}] = follows{item}")
         return lines
@@ -234,7 +235,7 @@ class MarketSource:
         market = self.market
         freezes, observes = mode in ("freeze", "go on"), mode != "go on"
         stepped = [
-            f"reward, over, cut = {self.call('step', 'i', 'now - began[i]')}",
+            f"reward, over, cut = _whole({self.call('step', 'i', 'now - began[i]')})",
             "rewards[i], terminated[i], truncated[i] = _reward(reward), _flag(over), _flag(cut)",
         ]
         if freezes:

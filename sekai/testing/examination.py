@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sekai.testing.bounds import find_beyond
 from sekai.testing.casts import cast_hints
 from sekai.testing.episodes import check_autoreset, check_freezing, early_reset_hints
 from sekai.testing.independence import check_independence
@@ -18,7 +19,7 @@ from sekai.testing.reference import Inputs, ReferenceRun, VecEnvFactory
 from sekai.testing.repeat import check_repeat
 from sekai.testing.snapshots import CallFailed
 from sekai.testing.wide import check_wide, count_rows
-from sekai.vector import NativeVecEnv
+from sekai.vector import NativeVecEnv, VecEnv
 
 #: Episodes that a run gets by means of a time limit where none ends by itself.
 _EPISODES = 8
@@ -30,15 +31,17 @@ class Examination:
     Args:
         factory: Builds the market.
         num_envs: Sub-envs of the runs that are compared.
+        check_bounds: Whether indexes of kernels are checked.
 
     Attributes:
         problems: What was found.
         hints: What may be worth a look.
     """
 
-    def __init__(self, factory: VecEnvFactory, num_envs: int) -> None:
+    def __init__(self, factory: VecEnvFactory, num_envs: int, check_bounds: bool) -> None:
         self.factory = factory
         self.num_envs = num_envs
+        self.check_bounds = check_bounds
         self.problems: list[str] = []
         self.hints: list[str] = []
 
@@ -52,6 +55,8 @@ class Examination:
     def _run(self, n_steps: int, seed: int) -> None:
         with self.factory.open(self.num_envs) as vec:
             inputs = Inputs.draw(vec, n_steps, seed)
+            if self._goes_beyond(vec, inputs):  # what else there is to see may come of memory that is not the market's
+                return
             recording = record(vec, inputs)
             kernels = find_kernels(vec.unwrapped)
             is_native = isinstance(vec.unwrapped, NativeVecEnv)
@@ -74,6 +79,16 @@ class Examination:
         if compiled:
             self.problems += check_kernels(kernels, forms)
             self.hints += vectorisation_hints(forms)
+
+    def _goes_beyond(self, vec: VecEnv[Any, Any], inputs: Inputs) -> bool:
+        """Whether an index of a kernel is known to lie beyond its array."""
+        kernels = find_kernels(vec.unwrapped)
+        if not (self.check_bounds and compiles() and (kernels.batches or kernels.dispatchers)):
+            return False
+        problems, hints = find_beyond(self.factory, self.num_envs, inputs)
+        self.problems += problems
+        self.hints += hints
+        return bool(problems)
 
     def _record_ends(self, inputs: Inputs, recording: Recording) -> Recording:
         """A recording in which episodes end, if there can be one."""

@@ -82,8 +82,9 @@ def _inspectable(dispatcher: Any) -> Iterator[tuple[Any, Any]]:
 
 @lru_cache(maxsize=64)
 def _compile_again(dispatcher: Any, signature: Any) -> Any:
-    compiler = dispatcher._compiler.pipeline_class
-    again = type(dispatcher)(dispatcher.py_func, targetoptions=dispatcher.targetoptions, pipeline_class=compiler)
+    from sekai.kernels.jit import uncached  # here, to keep `import sekai` quick
+
+    again = uncached(dispatcher)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first compilation has given them
         again.compile(signature)

@@ -55,8 +55,8 @@ def find_kernels(market: Any) -> Kernels:
                 kernels.plain.append(value.__name__)
             waiting += _reached(value)
         elif isinstance(value, type):
-            for member in vars(value).values():
-                waiting += _reached(_function_of(member))
+            for member in map(_function_of, vars(value).values()):
+                waiting += [member] if hasattr(member, "py_func") else _reached(member)
         else:
             waiting.append(type(value))
     return kernels

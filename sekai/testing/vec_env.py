@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 def check_vec_env(
-    factory: Callable[..., VecEnv[Any, Any]], *, num_envs: int = 7, n_steps: int = 100, seed: int = 0
+    factory: Callable[..., VecEnv[Any, Any]],
+    *,
+    num_envs: int = 7,
+    n_steps: int = 100,
+    seed: int = 0,
+    check_bounds: bool = False,
 ) -> list[str]:
     """Find out what a vector environment does that the contract of ``VecEnv`` does not allow.
 
@@ -37,6 +42,11 @@ def check_vec_env(
     In the end a native env is given actions just outside of its space, and what its hooks return is held against the
     dtypes that it is cast to, which gives hints.
 
+    Compiled kernels check neither indexes nor whether a variable has a value. With ``check_bounds`` a market that has
+    some is first run in a process of its own, uncompiled, where NumPy and Python do; what they find is reported with
+    the kernel and the line, and then nothing else, since anything may follow from it. That takes a second or two, and
+    the market as many steps in plain Python. ``sekai check`` does so.
+
     A native env that takes ``max_episode_steps`` or ``autoreset_options`` and does nothing with it is reported.
 
     Where no episode ends within ``n_steps``, the checks are made under a shorter ``max_episode_steps``, if the factory
@@ -49,6 +59,7 @@ def check_vec_env(
         num_envs: Sub-envs of the runs that are compared.
         n_steps: Steps of each run.
         seed: What seeds and actions follow from.
+        check_bounds: Whether to look for indexes beyond the arrays of kernels, and for variables without a value.
 
     Returns:
         The problems found, each a sentence that says where, what was expected, what came and in which sub-env; of
@@ -71,7 +82,7 @@ def check_vec_env(
     from sekai.testing.examination import Examination  # here, to keep `import sekai` quick
     from sekai.testing.reference import VecEnvFactory
 
-    examination = Examination(VecEnvFactory(factory), num_envs)
+    examination = Examination(VecEnvFactory(factory), num_envs, check_bounds)
     examination.run(n_steps, seed)
     findings = examination.problems + [f"hint: {hint}" for hint in examination.hints]
     return list(dict.fromkeys(findings))

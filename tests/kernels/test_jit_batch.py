@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
+import re
 import subprocess
 import sys
 import textwrap
 import threading
 from typing import Any, NamedTuple
 
+import cloudpickle
 import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from sekai import Box, Discrete, NativeVecEnv
 from sekai.kernels import get_num_threads, item_at, jit, jit_batch, set_num_threads
 
 BLOCK, PARALLEL_FROM = 16, 40
@@ -255,11 +260,45 @@ def test_what_does_not_compile_says_why(n):
         for i in range(len(x)):
             x[i] = nowhere(x[i])  # noqa: F821
 
-    with pytest.raises(NameError if numba.config.DISABLE_JIT else numba.TypingError, match="nowhere") as raised:
+    with pytest.raises(NameError if numba.config.DISABLE_JIT else TypeError, match="nowhere") as raised:
         wrong(np.zeros(n))
     if not numba.config.DISABLE_JIT:
         line = wrong.py_func.__code__.co_firstlineno
         assert f"wrong ({__file__}, line {line}): " in str(raised.value) and "drivers" not in str(raised.value)
+
+
+def plain_helper(x):
+    return x
+
+
+@pytest.mark.compiled
+def test_what_does_not_compile_is_told_in_one_line_with_its_source():
+    @jit_batch
+    def assigns(account, x):
+        for i in range(len(x)):
+            account.cash = x[i]
+
+    @jit_batch
+    def misspells(account, x):
+        for i in range(len(x)):
+            x[i] = account.book.bids[i]
+
+    @jit_batch
+    def calls(account, x):
+        for i in range(len(x)):
+            x[i] = plain_helper(x[i])
+
+    x = np.zeros(3)
+    for kernel, after, reason in (
+        (assigns, 3, "expected no assignment to a field of a named tuple, got one to Account.cash; .*account.cash ="),
+        (misspells, 3, r"Book has no field 'bids', expected one of: bid, ask \(.*x\[i\] = account.book.bids\[i\]\)"),
+        (calls, 3, "plain_helper is a plain Python function, expected one compiled by sekai.kernels.jit"),
+    ):
+        with pytest.raises(TypeError) as raised:
+            kernel(Account(Book(x, x), x), x)
+        message, line = str(raised.value), kernel.py_func.__code__.co_firstlineno
+        assert re.match(rf"{kernel.__name__} \(.*test_jit_batch\.py, line {line}\): {reason}", message), message
+        assert f"(test_jit_batch.py, line {line + after}: " in message and "\n" not in message
 
 
 class Inner(NamedTuple):
@@ -421,3 +460,67 @@ def test_a_forked_process_runs_kernels_after_its_parent_ran_them_on_threads():
         print(pool.map_async(work, [1, 2]).get(timeout=600), work(2) == before == (2, 10000))
     """
     assert run(code) == ["[(1, 10000), (1, 10000)] True"]
+
+
+# -- copies and pickles --------------------------------------------------------------------------------------------
+
+
+class Shifter(NativeVecEnv):
+    """A market that holds its kernel."""
+
+    def __init__(self, num_envs, **kwargs):
+        super().__init__(num_envs, Box(-np.inf, np.inf, (), np.float64), Discrete(2), **kwargs)
+        self.advance = shift
+        self.level = np.zeros(num_envs)
+
+    def _reset_envs(self, indices, options):
+        self.level[indices] = 0.0
+
+    def _observe(self):
+        return self.level
+
+    def _step(self, actions):
+        self.advance(self.level, self.level)
+        return self.level, np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool), {}
+
+
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda value: pickle.loads(pickle.dumps(value)),
+    "cloudpickle": lambda value: cloudpickle.loads(cloudpickle.dumps(value)),
+}
+
+
+@pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
+def test_b1_a_copy_of_a_kernel_is_itself(duplicate):
+    @jit_batch(shared="step")
+    def of_no_module(x, step, out):
+        for i in range(len(out)):
+            out[i] = x[i] + step
+
+    assert duplicate(shift) is shift
+    assert duplicate(of_no_module) is of_no_module
+    assert duplicate({"kernel": shift})["kernel"] is shift
+
+
+def test_b1_a_kernel_is_pickled_by_its_name():
+    assert b"test_jit_batch" in pickle.dumps(shift) and len(pickle.dumps(shift)) < 60
+
+
+@pytest.mark.parametrize("duplicate", [COPIES["deepcopy"], COPIES["pickle"]], ids=["deepcopy", "pickle"])
+def test_b1_a_market_may_hold_a_kernel(duplicate):
+    vec = Shifter(3)
+    vec.reset()
+    vec.step([0, 1, 0])
+    again = duplicate(vec)
+    assert again.advance is shift
+    assert again.step([0, 1, 0]).rewards.tolist() == vec.step([0, 1, 0]).rewards.tolist() == [0.2] * 3
+
+
+def test_a_kernel_is_made_from_a_plain_function():
+    if numba.config.DISABLE_JIT:
+        pytest.skip("what is not compiled is a plain function")
+    for again in (jit, jit_batch):
+        with pytest.raises(TypeError, match=r"expected a plain Python function, got .*midpoint"):
+            again(midpoint)

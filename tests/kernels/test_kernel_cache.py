@@ -15,7 +15,8 @@ import numba
 import numpy as np
 import pytest
 
-from sekai.kernels import jit, jit_batch
+from sekai.kernels import jit
+from sekai.kernels.files import Origin, read, write
 
 # Where nothing is compiled, there is nothing to keep.
 pytestmark = pytest.mark.compiled
@@ -127,7 +128,8 @@ def hits(kernel):
 
 
 def files(folder):
-    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} if folder.exists() else {}
+    """The files by name, with what tells one from another that is put in its place."""
+    return {path.name: path.stat().st_ino for path in folder.iterdir()} if folder.exists() else {}
 
 
 # -- edits ---------------------------------------------------------------------------------------------------
@@ -445,7 +447,7 @@ def test_an_edit_anywhere_is_seen(project, modules, edit, results):
     assert same(market.f(1.0), after) and hits(market.f) == 1
     project.write(**{edited: source})
     market = project.load()
-    assert same(market.f(1.0), before) and hits(market.f) == 1  # what was compiled then is still there
+    assert same(market.f(1.0), before)  # whether or not what was compiled then is still there
 
 
 #: Of each: its module, and what a kernel calls it by, so that it gives 2.0 for an array of zeros.
@@ -560,14 +562,14 @@ def test_both_forms_of_a_batch_kernel_are_loaded_until_a_helper_is_edited(projec
     show = f"""
 import json, sys
 sys.path.insert(0, {str(project.folder)!r})
-import market, numba
+import market
 import numpy as np
 
 def result(n):
     out = np.zeros(n)
     try:
         market.f(np.ones(n), out)
-    except numba.TypingError:
+    except TypeError:
         return "refused"
     return out.tolist()
 
@@ -644,6 +646,25 @@ def test_a_file_edited_after_it_was_imported_does_not_pass_for_what_was_compiled
         assert project.load().f(1.0) == 7.0
 
 
+def test_what_cannot_be_looked_into_is_compiled_each_time_and_no_error(project, folder):
+    """An object that has another's place, as an overload has: of Numba's, only functions are known to the cache."""
+    helpers = """
+    from numba.extending import overload
+    def g(x):
+        raise RuntimeError
+    class Form:
+        __name__ = "form"
+        def __call__(self, x):
+            return lambda x: x + 2.0
+    overload(g)(Form())
+    """
+    kernel = "from helpers import g\nfrom sekai.kernels import jit\n@jit\ndef f(x):\n    return g(x)\n"
+    project.write(helpers=helpers, market=kernel, other=kernel.replace("g(x)", "x + 2.0"))
+    assert project.load().f(1.0) == 3.0
+    assert not files(folder)
+    assert project.load("other").f(1.0) == 3.0 and len(files(folder)) == 1  # which does not call it
+
+
 def test_what_cannot_be_described_is_compiled_each_time(project, folder):
     helpers = "import numba\n@numba.cfunc('float64(float64)')\ndef g(x):\n    return x + 2.0\n"
     project.write(
@@ -703,6 +724,13 @@ def test_a_folder_that_cannot_be_made_costs_nothing_but_time(doubling, tmp_path,
     assert hits(kernels[1]) == 0
 
 
+def flipped(whole, bit):
+    """The bytes with one bit changed."""
+    spoilt = bytearray(whole)
+    spoilt[bit // 8] ^= 1 << bit % 8
+    return bytes(spoilt)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -711,10 +739,12 @@ def test_a_folder_that_cannot_be_made_costs_nothing_but_time(doubling, tmp_path,
         lambda path, whole: path.write_bytes(b"garbage" * 1000),
         lambda path, whole: path.write_bytes(b"\x80\x04N."),  # a pickle of None
         lambda path, whole: path.write_bytes(whole[:-200] + bytes(200)),
+        lambda path, whole: path.write_bytes(whole[:4096] + bytes(4096) + whole[8192:]),
+        lambda path, whole: path.write_bytes(flipped(whole, 8 * whole.index(b"\x7fELF") + 8 * 2000 + 3)),
     ],
-    ids=["half a file", "empty", "garbage", "another pickle", "a spoilt end"],
+    ids=["half a file", "empty", "garbage", "another pickle", "a spoilt end", "a page of zeros", "a bit of its code"],
 )
-def test_a_spoilt_file_is_replaced(doubling, folder, spoil):
+def test_b3_a_spoilt_file_is_replaced(doubling, folder, spoil):
     doubling()(2.0)
     (path,) = folder.iterdir()
     whole = path.read_bytes()
@@ -723,6 +753,128 @@ def test_a_spoilt_file_is_replaced(doubling, folder, spoil):
     assert kernel(2.0) == 4.0 and hits(kernel) == 0
     kernel = doubling()
     assert kernel(2.0) == 4.0 and hits(kernel) == 1
+
+
+def test_b3_no_damage_to_a_file_goes_unseen(doubling, folder):
+    doubling()(2.0)
+    (path,) = folder.iterdir()
+    whole = path.read_bytes()
+    kept = read(path)
+    assert kept and whole.endswith(kept)
+    damaged = [flipped(whole, bit) for bit in range(5, 8 * len(whole), 1999)]
+    damaged += [whole[:page] + bytes(4096) + whole[page + 4096 :] for page in range(0, len(whole) - 4096, 4096)]
+    damaged += [whole[:length] for length in range(0, len(whole), 997)] + [whole[:-1], whole + b"\0"]
+    assert len(damaged) > 50
+    for each in damaged:
+        path.write_bytes(each)
+        assert read(path) is None
+    path.write_bytes(whole)
+    assert read(path) == kept
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)], ids=oct)
+def test_b2_files_have_the_mode_that_the_umask_leaves(doubling, folder, umask, mode):
+    before = os.umask(umask)
+    try:
+        doubling()(2.0)
+    finally:
+        os.umask(before)
+    (path,) = folder.iterdir()
+    assert path.stat().st_mode & 0o777 == mode
+    assert folder.stat().st_mode & 0o777 == mode | mode >> 2 & 0o111  # who may read it may look into it
+
+
+@pytest.mark.parametrize("name", ["SEKAI_CACHE_DIR", "HOME"])
+def test_b4_a_user_without_a_home_goes_without(doubling, monkeypatch, name):
+    monkeypatch.setenv("SEKAI_CACHE_DIR", "~somebody-who-is-not-there/k" if name == "SEKAI_CACHE_DIR" else "~/k")
+    if name == "HOME":  # neither named nor, for this user, listed
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr("posixpath.expanduser", lambda path: path)
+        monkeypatch.setattr("ntpath.expanduser", lambda path: path)
+    kernels = [doubling(), doubling()]
+    assert [kernel(2.0) for kernel in kernels] == [4.0, 4.0]
+    assert hits(kernels[1]) == 0 and kernels[0].stats.cache_path is None
+
+
+def test_b8_the_files_of_a_kernel_go_when_its_successor_is_written(project, folder):
+    source = "from sekai.kernels import jit\n@jit\ndef f(x):\n    return x + 2.0\n"
+    closures = """
+    from sekai.kernels import jit
+    def make(step):
+        @jit
+        def f(x):
+            return x + step
+        return f
+    """
+    project.write(market=source, other=source, closures=closures)
+    market, other, make = project.load(), project.load("other"), importlib.import_module("closures").make
+    market.f(1.0), market.f(1)
+    old = set(files(folder))
+    other.f(1.0)  # of the same name
+    make(1.0)(1.0), make(2.0)(1.0)  # of the same name and place, and both in use
+    kept = set(files(folder)) - old
+    assert (len(old), len(kept)) == (2, 2 + 1)
+    project.write(market=source.replace("2.0", "6.0"))
+    market = project.load()
+    assert market.f(1.0) == 7.0
+    new = set(files(folder)) - kept
+    assert len(new) == 1 and not new & old
+    market.f(1)
+    assert len(set(files(folder)) - kept) == 2
+
+
+def test_b8_an_edit_of_a_helper_makes_successors_too(project, folder):
+    modules, (edited, old, new), _ = EDITS["a helper in another file"]
+    project.write(**modules)
+    project.load().f(1.0)
+    before = files(folder)
+    project.write(**{edited: modules[edited].replace(old, new)})
+    project.load().f(1.0)
+    names, names_before = (sorted(name.partition("-")[0] for name in each) for each in (files(folder), before))
+    assert names == names_before
+    assert not files(folder).keys() & before.keys()
+
+
+def test_b8_what_was_used_longest_ago_goes_when_all_takes_too_much(doubling, folder, monkeypatch):
+    kernel = doubling()
+    written = []
+    for value in (2.0, 2, np.float32(2.0)):
+        kernel(value)
+        written += set(files(folder)) - set(written)
+    sizes = {name: (folder / name).stat().st_size for name in written}
+    for age, name in enumerate(written):
+        os.utime(folder / name, (1000 + age, 1000 + age))
+    (folder / "f-0.kernel-1-ab.tmp").write_bytes(bytes(100))  # what a process that was killed has left
+    os.utime(folder / "f-0.kernel-1-ab.tmp", (999, 999))
+    (folder / "notes.txt").write_text("not a kernel")
+    again = doubling()
+    again(2.0)
+    assert hits(again) == 1  # which makes the first one the last that was used
+    monkeypatch.setattr("sekai.kernels.files.MOST_BYTES", sum(sizes.values()) + 200)
+    again(np.int8(2))
+    (newest,) = set(files(folder)) - set(written) - {"notes.txt"}
+    assert set(files(folder)) == {written[0], written[2], newest, "notes.txt"}
+    assert [kernel(2) for kernel in (doubling(), doubling())] == [4, 4]  # and a file that went is written again
+
+
+def test_b8_files_that_others_remove_at_the_same_time_are_no_error(folder, monkeypatch):
+    """Each file is gone by the time it is looked at, or cannot be removed."""
+    folder.mkdir()
+    for k in range(3):
+        (folder / f"f-{k}.kernel").write_bytes(bytes(100))
+    monkeypatch.setattr("sekai.kernels.files.MOST_BYTES", 0)
+
+    def refuse(path):
+        raise PermissionError(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sekai.kernels.files.os.unlink", refuse)
+        write(folder / "f-9.kernel", b"code", Origin(bytes(32), bytes(32)))
+    assert read(folder / "f-9.kernel") == b"code"
+    (folder / "gone-1.kernel").symlink_to(folder / "nowhere")  # listed, and not there
+    write(folder / "gone-2.kernel", b"code", Origin(bytes(32), bytes(32)))
+    assert not any(path.is_file() for path in folder.iterdir())
 
 
 def test_a_folder_in_the_place_of_a_file_is_put_up_with(doubling, folder):
@@ -928,17 +1080,36 @@ runpy.run_path({str(project.folder / "workers.py")!r}, run_name="__main__")
     assert all(name.endswith(".kernel") for name in files(folder))
 
 
-def test_a_kernel_that_is_sent_to_another_process_is_compiled_there():
+SENT = """
+import json, pickle
+import numpy as np
+shift, double = pickle.loads({pickled!r})
+out = np.zeros(3)
+shift(np.ones(3), 6.0, out)
+out[2] = double(out[2])
+print(json.dumps([out.tolist(), [sum(each.stats.cache_hits.values()) for each in (shift.dispatchers[0], double)]]))
+"""
+
+
+OF_A_SCRIPT = """
+from sekai.kernels import jit, jit_batch
+
+@jit_batch(shared="step")
+def shift(x, step, out):
+    for i in range(len(out)):
+        out[i] = x[i] + step
+
+@jit
+def double(x):
+    return 2.0 * x
+"""
+
+
+def test_kernels_that_are_sent_to_another_process_are_compiled_there_and_kept(folder, forked):
     import cloudpickle
 
-    @jit_batch(shared="step")
-    def shift(x, step, out):
-        for i in range(len(out)):
-            out[i] = x[i] + step
-
-    out = np.zeros(3)
-    shift(np.ones(3), 2.0, out)
-    sent = cloudpickle.loads(cloudpickle.dumps(shift))
-    sent(np.ones(3), 6.0, out)
-    assert out.tolist() == [7.0] * 3
-    assert numba.extending.is_jitted(sent.kernel)
+    scope = {"__name__": "__main__"}
+    exec(OF_A_SCRIPT, scope)
+    code = SENT.format(pickled=cloudpickle.dumps([scope["shift"], scope["double"]]))
+    assert forked(code, folder) == [[7.0, 7.0, 14.0], [0, 0]]
+    assert forked(code, folder) == [[7.0, 7.0, 14.0], [1, 1]]

@@ -3,7 +3,9 @@
 import copy
 import inspect
 import pickle
+import re
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
@@ -804,7 +806,7 @@ def test_markets_whose_classes_are_made_by_type_are_told_apart_on_disk():
         from sekai.kernels.fingerprint import describe
 
         one, two = (summing(TWO[:width])(2).compiled_step.py_func for width in (1, 2))
-        assert list(describe(one)) != list(describe(two))
+        assert describe(one).texts != describe(two).texts
 
 
 def memories(values):
@@ -1159,18 +1161,70 @@ def unknown_parameter(params, state, i):
     return params.speed, False, False
 
 
+def plain_python(x):
+    return x
+
+
+@jit
+def without_row(state, i):
+    state.total = 1.0
+    return 0.0, False, False
+
+
+@jit
+def calling_plain(state, i):
+    return plain_python(state.total[i]), False, False
+
+
+@jit
+def complex_reward(state, i):
+    return state.total[i] * 1j, False, False
+
+
+@jit
+def no_row_read(state, i):
+    return state.total, False, False
+
+
+@jit
+def opening(state, i):
+    with open("a file"):
+        return 0.0, False, False
+
+
+def line_of(source):
+    """A pattern of the place of a line of this file."""
+    return rf"\({re.escape(Path(__file__).name)}, line \d+: {re.escape(source)}\)"
+
+
 @compiled
 @pytest.mark.parametrize(
     ("step", "message"),
     [
         (
             two_values,
-            r"expected it to return a number and two bools \(reward, terminated, truncated\), got Tuple\(float64, ",
+            r"expected it to return a number and two bools \(reward, terminated, truncated\), got \(float64, bool\)$",
         ),
-        (helped, "Unknown attribute 'ttal' of type Last"),
-        (unknown_parameter, "Unknown attribute 'speed' of type NoParams"),
+        (helped, rf"Last has no field 'ttal', expected one of: total {line_of('state.ttal[i] = 1.0')}$"),
+        (
+            unknown_parameter,
+            rf"NoParams has no field 'speed', expected one of: none {line_of('return params.speed, False, False')}$",
+        ),
+        (
+            without_row,
+            rf"expected no assignment to a field of a named tuple, got one to Last.total; .* total\[i\] "
+            rf"{line_of('state.total = 1.0')}$",
+        ),
+        (
+            calling_plain,
+            "plain_python is a plain Python function, expected one compiled by sekai.kernels.jit "
+            rf"{line_of('return plain_python(state.total[i]), False, False')}$",
+        ),
+        (complex_reward, r"expected it to return a number and two bools .* got \(complex128, bool, bool\)$"),
+        (no_row_read, r"expected it to return a number and two bools .* got \(an array of float64, bool, bool\)$"),
+        (opening, rf"Unsupported context manager in use {line_of('with open(')[:-2]}"),
     ],
-    ids=["two values", "undeclared in a helper", "parameter"],
+    ids=["two values", "in a helper", "parameter", "no row", "plain", "complex", "a column", "with"],
 )
 def test_a_step_that_cannot_be_compiled_is_named(step, message):
     vec = market_of(step_row=step)(2)
@@ -1194,7 +1248,7 @@ def observe_undeclared(state, i, observation):
 def test_a_reset_that_cannot_be_compiled_is_named(function):
     name = f"{function.__name__.split('_')[0]}_row"
     vec = market_of(**{name: function})(2)
-    with pytest.raises(TypeError, match=rf"^Odd\.{name} \(.*line \d+\): Unknown attribute 'ttal'"):
+    with pytest.raises(TypeError, match=rf"^Odd\.{name} \(.*line \d+\): Last has no field 'ttal'"):
         vec.reset()
 
 
@@ -1340,12 +1394,18 @@ def bool_as_reward(action):
     return action[0] > 0.0, False, False
 
 
-@pytest.mark.parametrize("step", [swapped, flag_as_number, bool_as_reward], ids=["swapped", "number", "bool"])
-def test_what_a_step_returns_is_a_number_and_two_bools(step):
+@jit
+def sometimes(action):
+    if action[0] > 0.5:
+        return 1.0, False, False
+
+
+@pytest.mark.parametrize("step", [swapped, flag_as_number, bool_as_reward, sometimes], ids=lambda step: step.__name__)
+def test_b5_what_a_step_returns_is_a_number_and_two_bools(step):
     vec = market_of(step_row=step)(2)
     vec.reset()
-    expected = "step_row: expected" if PLAIN else r"Odd.step_row .*: expected it to return a number and two bools \("
-    with pytest.raises(TypeError, match=expected):
+    named = r"Odd.step_row .*: expected it to return a number and two bools \("
+    with pytest.raises(TypeError, match="expected .*(bool|number|something)" if PLAIN else named):
         vec.step(np.zeros((2, 2)))
 
 
@@ -1386,6 +1446,19 @@ def act_beyond(observation, action):
 def test_a_policy_of_rows_writes_its_action_and_no_more(policy, error, message):
     with pytest.raises(error, match=rf"rollout\(policy\): action: {message}"):
         sekai.rollout(summing(TWO)(3), policy, 5, seed=0, progress=False)
+
+
+@jit
+def act_unknown(observation, action):
+    action[0] = observation.price
+
+
+@compiled
+def test_a_policy_that_cannot_be_compiled_is_named():
+    place = line_of("action[0] = observation.price")
+    expected = rf"^rollout\(policy\): act_unknown: Unknown attribute 'price' of type readonly array.* {place}$"
+    with pytest.raises(TypeError, match=expected):
+        sekai.rollout(market_of()(2), act_unknown, 3)
 
 
 class Fixed(NamedTuple):

@@ -717,6 +717,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
 
     def _check_policy(self, policy: Any, parameters: Any) -> None:
         """Refuse a policy of rows that leaves out items of an action, or writes on behind them, in the first row."""
+        from sekai.kernels.reasons import is_of_compiler, reason_of
+
         [seen], [acted] = self._fused.market.observations.parts, self._fused.market.actions.parts
         width, where = max(acted.width, 1), "rollout(policy): action"
         observation = np.asarray(self._observe_rows(np.zeros(1, dtype=np.intp)), seen.dtype).reshape(-1)
@@ -724,7 +726,12 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         written = np.zeros(width, dtype=np.bool_)
         for content in (0x55, 0xAA):
             room = np.full((width + 2 * _BESIDE) * acted.dtype.itemsize, content, np.uint8)
-            policy(parameters, observation, room.view(acted.dtype)[_BESIDE : _BESIDE + width])
+            try:
+                policy(parameters, observation, room.view(acted.dtype)[_BESIDE : _BESIDE + width])
+            except Exception as error:
+                if not is_of_compiler(error):
+                    raise
+                raise TypeError(f"rollout(policy): {policy.__qualname__}: {reason_of(error)}") from None
             is_new = (room != content).reshape(-1, acted.dtype.itemsize).any(axis=1)
             if is_new[:_BESIDE].any() or is_new[_BESIDE + width :].any():
                 raise IndexError(f"{where}: expected no more than its {width} items to be written")
