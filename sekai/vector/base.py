@@ -88,8 +88,8 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         Args:
             seed: An int, from which every sub-env gets a seed of its own that tells nothing of the others'; or the
                 seeds themselves, in a list, a tuple or a 1-D integer array; None lets all streams go on.
-            options: A dict that every sub-env is told, or a list of dicts, one for each. Each gets a copy, at any depth;
-                what cannot be copied, such as a lock or an open file, is handed on as it is.
+            options: A dict that every sub-env is told, or a list of dicts, one for each. They are copied, at any depth;
+                what cannot be, such as a lock or an open file, is handed on as it is.
 
         Raises:
             TypeError: A seed is no integer, or options are no dict.

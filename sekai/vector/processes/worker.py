@@ -322,17 +322,17 @@ class Worker:
         beside: dict[str, Any] = {}
         if self._plan.file is None:
             beside.update((name, getattr(block, name)[mine]) for name in COLUMNS)
-        values: list[Value] = []
-        if not failures:
-            values += (("info", row, info) for row, info in batch.infos.items())
+        if failures:
+            self._reply(failures, beside=beside)
+            return
+        values: list[Value] = [("info", row, info) for row, info in batch.infos.items()]
+        space = self._sub_envs[0].env.observation_space
         if block.observations is None:
-            space = self._sub_envs[0].env.observation_space
             rows = enumerate(layout.iterate(space, batch.observations, self._plan.num_envs))
             values += (("observation", row, shown) for row, shown in rows if mine.start <= row < mine.stop)
         elif self._plan.file is None:
-            space = self._sub_envs[0].env.observation_space
             beside["observations"] = layout.split(space, batch.observations, self._sizes)[1]
-        self._reply(failures, values, beside)
+        self._reply([], values, beside)
 
     def _answer(self, ask: Callable[[SubEnv], Any]) -> None:
         """Reply with one value per sub_env."""
