@@ -88,7 +88,9 @@ class NaiveMarketMaker:
         return self.observation(), self.info()
 
     def info(self):
-        return {"mid_price": self.mid, "inventory": self.inventory, "cash": self.cash, "wealth": self.wealth}
+        drawn = {name: getattr(self, name) for name in self.ranges}
+        held = {"mid_price": self.mid, "inventory": self.inventory, "cash": self.cash, "wealth": self.wealth}
+        return {**held, **drawn}
 
     def observation(self):
         limit = 1.0 if self.max_inventory is None else self.max_inventory
@@ -137,8 +139,9 @@ class NaiveMarketMaker:
         bought = self.inventory < limit and self.fills(words[0], bid)
         sold = self.inventory > -limit and self.fills(words[1], ask)
         before = self.wealth
-        paid = self.mid - float(bid) if bought else 0.0
-        got = self.mid + float(ask) if sold else 0.0
+        quotes = {"bid_price": self.mid - float(bid), "ask_price": self.mid + float(ask)}
+        paid = quotes["bid_price"] if bought else 0.0
+        got = quotes["ask_price"] if sold else 0.0
         self.cash += got - paid
         self.inventory += bought - sold
         self.mid = self.moved(normal(words[2], words[3]))
@@ -151,4 +154,5 @@ class NaiveMarketMaker:
             reward -= penalty * self.inventory * self.inventory
         elif self.reward == "exp_utility":
             reward = -exp64(-self.risk_aversion * self.wealth) if over else 0.0
-        return reward, over, {**self.info(), "bid_filled": bought, "ask_filled": sold}
+        told = quotes if self.clip_quotes else {}
+        return reward, over, {**self.info(), "bid_filled": bought, "ask_filled": sold, **told}
