@@ -7,8 +7,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
-#: What calls kernels only in other processes, or not as kernels.
-APART = {"tests/test_cli_bench.py", "tests/test_readme.py", "tests/test_ci.py", "tests/vector/test_proc.py"}
+#: What calls kernels only in other processes, not as kernels, or finds nothing without compilation.
+APART = {
+    "tests/test_check_bounds.py",
+    "tests/compat/test_gymnasium_next_step.py",
+    "tests/test_cli_bench.py",
+    "tests/test_readme.py",
+    "tests/test_ci.py",
+    "tests/vector/test_proc.py",
+}
 
 
 def test_every_test_of_kernels_also_runs_without_compilation():

@@ -443,7 +443,7 @@ def slow(monkeypatch, clock, owner, name):
         (WalkVec, "_observe_rows", "observe"),
         (WalkVec, "_reset_envs", "resets"),
         (WalkVec, "_reset_infos", "resets"),
-        (native.inputs, "check_actions", "bookkeeping"),
+        (native.inputs, "plain_actions", "bookkeeping"),
         (VecNormalizeReward, "_after_step", "VecNormalizeReward"),
     ],
 )

@@ -1255,6 +1255,17 @@ def test_a7_an_argument_that_does_not_reach_the_native_env_is_named(registry):
     assert registry.make_vec("Deaf-v0", 2, max_episode_steps=-1, vector_kwargs=asked).num_envs == 2
 
 
+def test_a7_an_attribute_of_that_name_is_no_limit(registry):
+    class Notes(Deaf):
+        def __init__(self, num_envs, max_episode_steps=None, **kwargs):
+            self.max_episode_steps = max_episode_steps
+            super().__init__(num_envs, **kwargs)
+
+    registry.register("Notes-v0", vector_entry_point=Notes, max_episode_steps=3)
+    with pytest.raises(ValueError, match="expected Notes to have max_episode_steps=3, got None"):
+        registry.make_vec("Notes-v0", 2)
+
+
 def test_a7_an_argument_that_the_native_env_has_otherwise_is_named_too(registry):
     registry.register("Forgets-v0", vector_entry_point=Forgets, max_episode_steps=7)
     with pytest.raises(ValueError, match="expected Forgets to have max_episode_steps=8, got 7"):

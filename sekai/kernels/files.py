@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,9 @@ SUFFIX = ".kernel"
 MOST_BYTES = 512 * 2**20
 
 _BYTES = hashlib.sha256().digest_size
+
+#: What names of files of the kit look like, whole ones and those that are being written.
+_OURS = re.compile(r"-[0-9a-f]{40}\.kernel(-\d+-[0-9a-f]{8}\.tmp)?$")
 
 
 class Origin(NamedTuple):
@@ -75,7 +79,7 @@ def _tidy(written: Path, origin: Origin) -> None:
     name = written.name.rpartition("-")[0]
     found = []
     for entry in os.scandir(written.parent):
-        if entry.name.endswith((SUFFIX, ".tmp")):
+        if _OURS.search(entry.name):  # the folder may be anybody's
             try:
                 if entry.name.rpartition("-")[0] == name and _is_predecessor(entry.path, origin):
                     os.unlink(entry.path)

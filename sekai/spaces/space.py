@@ -114,11 +114,19 @@ class Space(ABC, Generic[T_co]):
         """What tells this space from others of its class."""
         kind = type(self)
         left_out = ("_rng", *kind._uncompared)
+        slots = {name for each in kind.__mro__ for name in _slots(each) if hasattr(self, name)}
+        held = {name: getattr(self, name) for name in slots} | vars(self)
         return {
             name: value
-            for name, value in vars(self).items()
+            for name, value in held.items()
             if name not in left_out and not isinstance(getattr(kind, name, None), cached_property)
         }
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in names if not name.startswith("__"))
 
 
 def are_equal(one: Any, other: Any) -> bool:

@@ -42,6 +42,7 @@ def find_beyond(factory: VecEnvFactory, num_envs: int, inputs: Inputs) -> tuple[
     import cloudpickle
 
     environ = {
+        **os.environ,
         "NUMBA_DISABLE_JIT": "1",
         "NUMBA_BOUNDSCHECK": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),

@@ -22,7 +22,7 @@ def unheeded(vec: VecEnv[Any, Any], asked: Mapping[str, Any]) -> str | None:
     base = vec.unwrapped
     has: dict[str, Any] = {"autoreset": base.autoreset}
     if isinstance(base, NativeVecEnv):
-        has["max_episode_steps"] = getattr(base, "max_episode_steps", None)
+        has["max_episode_steps"] = base.episode_clock.limit  # not an attribute that the market itself may have
         has["autoreset_options"] = base.autoreset_options_given
     for name, value in has.items():
         wanted = asked.get(name)

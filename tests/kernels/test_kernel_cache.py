@@ -836,6 +836,11 @@ def test_b8_an_edit_of_a_helper_makes_successors_too(project, folder):
     assert not files(folder).keys() & before.keys()
 
 
+def named(kernel, k):
+    """What a file of the cache is called."""
+    return f"{kernel}-{k:040x}.kernel"
+
+
 def test_b8_what_was_used_longest_ago_goes_when_all_takes_too_much(doubling, folder, monkeypatch):
     kernel = doubling()
     written = []
@@ -845,16 +850,20 @@ def test_b8_what_was_used_longest_ago_goes_when_all_takes_too_much(doubling, fol
     sizes = {name: (folder / name).stat().st_size for name in written}
     for age, name in enumerate(written):
         os.utime(folder / name, (1000 + age, 1000 + age))
-    (folder / "f-0.kernel-1-ab.tmp").write_bytes(bytes(100))  # what a process that was killed has left
-    os.utime(folder / "f-0.kernel-1-ab.tmp", (999, 999))
-    (folder / "notes.txt").write_text("not a kernel")
+    killed = folder / f"{named('f', 0)}-1-0123abcd.tmp"  # what a process that was killed has left
+    killed.write_bytes(bytes(100))
+    os.utime(killed, (999, 999))
+    others = {"notes.txt", "model.tmp", "rbf.kernel"}  # of other programs, and older
+    for name in others:
+        (folder / name).write_text("none of the kit's")
+        os.utime(folder / name, (1, 1))
     again = doubling()
     again(2.0)
     assert hits(again) == 1  # which makes the first one the last that was used
     monkeypatch.setattr("sekai.kernels.files.MOST_BYTES", sum(sizes.values()) + 200)
     again(np.int8(2))
-    (newest,) = set(files(folder)) - set(written) - {"notes.txt"}
-    assert set(files(folder)) == {written[0], written[2], newest, "notes.txt"}
+    (newest,) = set(files(folder)) - set(written) - others
+    assert set(files(folder)) == {written[0], written[2], newest, *others}
     assert [kernel(2) for kernel in (doubling(), doubling())] == [4, 4]  # and a file that went is written again
 
 
@@ -862,7 +871,7 @@ def test_b8_files_that_others_remove_at_the_same_time_are_no_error(folder, monke
     """Each file is gone by the time it is looked at, or cannot be removed."""
     folder.mkdir()
     for k in range(3):
-        (folder / f"f-{k}.kernel").write_bytes(bytes(100))
+        (folder / named("f", k)).write_bytes(bytes(100))
     monkeypatch.setattr("sekai.kernels.files.MOST_BYTES", 0)
 
     def refuse(path):
@@ -870,10 +879,10 @@ def test_b8_files_that_others_remove_at_the_same_time_are_no_error(folder, monke
 
     with monkeypatch.context() as patch:
         patch.setattr("sekai.kernels.files.os.unlink", refuse)
-        write(folder / "f-9.kernel", b"code", Origin(bytes(32), bytes(32)))
-    assert read(folder / "f-9.kernel") == b"code"
-    (folder / "gone-1.kernel").symlink_to(folder / "nowhere")  # listed, and not there
-    write(folder / "gone-2.kernel", b"code", Origin(bytes(32), bytes(32)))
+        write(folder / named("f", 9), b"code", Origin(bytes(32), bytes(32)))
+    assert read(folder / named("f", 9)) == b"code"
+    (folder / named("gone", 1)).symlink_to(folder / "nowhere")  # listed, and not there
+    write(folder / named("gone", 2), b"code", Origin(bytes(32), bytes(32)))
     assert not any(path.is_file() for path in folder.iterdir())
 
 

@@ -278,6 +278,22 @@ def test_a5_spaces_of_a_user_s_class_are_equal_if_they_hold_the_same(held, other
     assert len({space, twin, other}) == 2
 
 
+def test_a5_what_a_class_keeps_in_slots_counts():
+    class Slotted(Space):
+        __slots__ = ("n",)
+
+        def __init__(self, n):
+            self.n = n
+
+        def sample(self, mask=None):
+            return self.n
+
+        def contains(self, x):
+            return x == self.n
+
+    assert Slotted(1) == Slotted(1) != Slotted(2)
+
+
 def test_a5_so_are_those_of_a_class_derived_from_one_of_the_kit():
     assert Ticked(1) == Ticked(1) != Ticked(2)
     assert Ticked(1) != Box(0, 1) and Box(0, 1) != Ticked(1)

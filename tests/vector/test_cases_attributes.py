@@ -428,6 +428,8 @@ def test_a3_a_market_without_a_limit_may_use_the_name_for_itself():
     with Own([9, 9], 3, 4) as v:
         v.reset()
         assert v.get_attr("max_episode_steps") == [4, 4]
+        v.set_attr("max_episode_steps", [7, 8])
+        assert v.get_attr("max_episode_steps") == [7, 8]
         assert not any(v.step(Z(v)).truncated.any() for _ in range(5))
 
 

@@ -515,7 +515,7 @@ def test_e1_some_frozen_sub_envs_begin_new_episodes(backend):
 
 
 @pytest.mark.parametrize("name", ["dict", "nested", "sequence", "masked_box"])
-@here
+@everywhere
 def test_e1_new_episodes_show_observations_of_every_kind(backend, name):
     space = SPACES[name]
     first, last = space.sample(), space.sample()

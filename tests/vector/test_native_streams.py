@@ -222,6 +222,21 @@ def test_streams_nobody_asks_for_cost_nothing(monkeypatch):
         assert len(pickle.dumps(vec)) < size + 100
 
 
+def test_e1_a_frozen_row_draws_nothing_though_its_step_is_the_first_to_ask():
+    class Late(NCount):
+        def _step(self, actions):
+            if self.frozen.any():
+                for row in range(self.num_envs):
+                    streams.uniform(self.streams, row)
+            return super()._step(actions)
+
+    vec = Late([1, 9], autoreset=False)
+    vec.reset(seed=0)
+    for _ in range(2):
+        vec.step([0, 0])
+    assert vec.streams.counter.tolist() == [0, 1]
+
+
 def test_streams_nobody_asks_for_import_nothing():
     code = """
     import sys

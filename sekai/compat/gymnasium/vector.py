@@ -231,15 +231,15 @@ def to_gymnasium_vector(
     as well.
 
     Args:
-        vec: The vector environment, wrappers included. For next-step autoreset it loses its own, if it has it: sub-envs
-            that have ended are frozen, until they are reset one step later. A native environment of hooks is still
-            given all rows, as ``NativeVecEnv`` says, and has to leave frozen ones as they are.
+        vec: The vector environment, wrappers included. For next-step autoreset it is one made without autoreset:
+            sub-envs that have ended are frozen, until they are reset one step later. A native environment of hooks is
+            still given all rows, as ``NativeVecEnv`` says, and has to leave frozen ones as they are.
         autoreset_mode: Same-step or next-step.
 
     Raises:
         TypeError: ``vec`` is no ``VecEnv``, or one of its spaces has no counterpart.
         ValueError: The mode is another; same-step autoreset is asked of a ``vec`` without autoreset, or next-step
-            autoreset of one that cannot reset single sub-envs (see ``VecEnv.resets_frozen``).
+            autoreset of one with it, or of one that cannot reset single sub-envs (see ``VecEnv.resets_frozen``).
     """
     return GymnasiumVectorEnv(vec, autoreset_mode=autoreset_mode)
 

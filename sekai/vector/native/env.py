@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sekai.kernels.streams import Streams
 
 
+_NO_ROWS = np.empty(0, dtype=np.intp)
 _FLOAT64, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 
 
@@ -212,11 +213,11 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         """Step all environments with a batch of actions (see ``VecEnv.step``)."""
         self._require_reset()
         actions = self.__actions(actions)
-        frozen = None if self.autoreset else self._native.episodes.frozen.nonzero()[0]
-        drawn = None if frozen is None else self._native.streams.counters(frozen)
+        frozen = _NO_ROWS if self.autoreset else self._native.episodes.frozen.nonzero()[0]
+        drawn = self._native.streams.counters(frozen) if frozen.size else None
         rewards, terminated, truncated, columns = self.__outputs(self._step(actions))
-        if frozen is not None and drawn is not None:  # what was drawn for them belongs to their next episode
-            self._native.streams.get().counter[frozen] = drawn
+        if drawn is not None:  # what was drawn for them belongs to their next episode
+            self._native.streams.put_back(frozen, drawn)
         self._native.clock.tick(None if self.autoreset else self._native.episodes.frozen, truncated, columns)
         ended = self._native.episodes.freeze_step(rewards, terminated, truncated)
         self._has_reset = not ended.size  # until what an end asks for is through: sub-envs are between two episodes
@@ -271,7 +272,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
             AttributeError: There is no such name, or it is one of the base class.
             ValueError: A list has another length than ``num_envs``, or holds several time limits.
         """
-        if name == "max_episode_steps" and hasattr(self, name):
+        if name == "max_episode_steps" and self.__is_limited():
             self._require_open("set_attr()")
             every = inputs.spread_values(name, values, self.num_envs)
             limits = {check_count(each, f"set_attr({name!r})") for each in every}

@@ -49,12 +49,17 @@ class SeededStreams:
         if self._streams is not None:
             self.get()
 
-    def counters(self, rows: NDArray[np.intp]) -> NDArray[np.uint64] | None:
-        """A copy of how far the streams of some rows have been drawn, to be written back; None if there is none."""
-        if self._streams is None or not rows.size:
-            return None
+    def counters(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        """A copy of how far the streams of some rows have been drawn, for ``put_back()``."""
+        if self._streams is None:
+            return np.zeros(rows.size, dtype=np.uint64)
         drawn: NDArray[np.uint64] = self.get().counter[rows]
         return drawn
+
+    def put_back(self, rows: NDArray[np.intp], counters: NDArray[np.uint64]) -> None:
+        """Let the streams of some rows go on from where they were, also if nobody had asked for them by then."""
+        if self._streams is not None:
+            self._streams.counter[rows] = counters
 
     def get(self) -> Streams:
         """The streams, live."""

@@ -274,7 +274,8 @@ class Worker:
         asked = set(next(argument))
         batch = self._new_batch()
         mine = [sub_env for sub_env in self._sub_envs if sub_env.index in asked]
-        self._finish(batch, _for_each(mine, lambda each: batch.write_reset(each.index, each.restart())))
+        failures = _for_each(mine, lambda each: batch.write_reset(each.index, each.restart()))
+        self._finish(batch, failures, [each.index for each in mine])
 
     def _call(self, argument: Iterator[Any]) -> None:
         method, args, kwargs = next(argument)
@@ -314,8 +315,14 @@ class Worker:
             observations = layout.allocate(space, self._plan.num_envs)
         return RowBatch(space, observations, block.rewards, block.terminated, block.truncated)
 
-    def _finish(self, batch: RowBatch, failures: list[Failure]) -> None:
-        """Answer a step or a reset: with the infos that are not empty, and with what the block does not share."""
+    def _finish(self, batch: RowBatch, failures: list[Failure], written: Sequence[int] | None = None) -> None:
+        """Answer a step or a reset: with the infos that are not empty, and with what the block does not share.
+
+        Args:
+            batch: What came of it.
+            failures: Of those sub_envs that have failed.
+            written: The rows of the batch that there are; None for all.
+        """
         block, mine = self._block, self._slice
         for sub_env in self._sub_envs if not self._plan.autoreset else ():
             block.frozen[sub_env.index] = sub_env.frozen
@@ -329,7 +336,8 @@ class Worker:
         space = self._sub_envs[0].env.observation_space
         if block.observations is None:
             rows = enumerate(layout.iterate(space, batch.observations, self._plan.num_envs))
-            values += (("observation", row, shown) for row, shown in rows if mine.start <= row < mine.stop)
+            written = range(mine.start, mine.stop) if written is None else written
+            values += (("observation", row, shown) for row, shown in rows if row in written)
         elif self._plan.file is None:
             beside["observations"] = layout.split(space, batch.observations, self._sizes)[1]
         self._reply([], values, beside)

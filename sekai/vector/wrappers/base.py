@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from typing import Any, Generic
 
@@ -215,7 +216,12 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         return VecResetResult(layout.own_batch(self.observation(result.observations), self._buffers), result.infos)
 
     def _after_reset_frozen(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
-        return VecResetResult(layout.own_batch(self.observation(result.observations), self._buffers), result.infos)
+        buffers, self._buffers = self._buffers, Buffers(least=sys.maxsize)  # as many sizes as there are: none is kept
+        try:
+            observations = layout.own_batch(self.observation(result.observations), self._buffers)
+        finally:
+            self._buffers = buffers
+        return VecResetResult(observations, result.infos)
 
     def _transform_finals(self, infos: list[InfoDict]) -> None:
         if isinstance(infos, InfoList):
