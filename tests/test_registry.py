@@ -1255,6 +1255,21 @@ def test_a7_an_argument_that_does_not_reach_the_native_env_is_named(registry):
     assert registry.make_vec("Deaf-v0", 2, max_episode_steps=-1, vector_kwargs=asked).num_envs == 2
 
 
+def test_a7_an_argument_that_does_not_reach_sub_envs_is_named(registry):
+    def forgets(num_envs, **kwargs):
+        return SyncVecEnv([Walk] * num_envs)
+
+    def limits(num_envs, max_episode_steps=None):
+        return SyncVecEnv([lambda: TimeLimit(Walk(), max_episode_steps)] * num_envs)
+
+    registry.register("Forgets-v3", vector_entry_point=forgets, max_episode_steps=3)
+    registry.register("Limits-v0", vector_entry_point=limits, max_episode_steps=3)
+    text = "expected SyncVecEnv to have max_episode_steps=3, got None; what makes it has to hand max_episode_steps on"
+    with pytest.raises(ValueError, match=text):
+        registry.make_vec("Forgets-v3", 2)
+    assert registry.make_vec("Limits-v0", 2).get_attr("max_episode_steps") == [3, 3]
+
+
 def test_a7_an_attribute_of_that_name_is_no_limit(registry):
     class Notes(Deaf):
         def __init__(self, num_envs, max_episode_steps=None, **kwargs):

@@ -357,7 +357,7 @@ def test_d3_returns_on_one_history_have_the_error_of_its_blocks():
     label = labels(plot_returns(record).axes[0])[0]
     mean, error = estimate_mean(record.episode_returns, record.episode_starts, record.episode_lengths)
     assert record.episode_starts.tolist() == [start for start in (0, 20, 40, 60, 80) for _ in range(200)]
-    assert label == f"mean {mean:.1f} ± {error:.1f} by blocks of the history, sd 3.97, 1,000 episodes"
+    assert label == f"mean {mean:.1f} ± {error:.1f} by blocks of history, sd 3.97, 1,000 episodes"
     short = make_rollout(rewards[:20], ends=ends[:200], history=history[:20])
     assert "(too short a history for an error)" in labels(plot_returns(short).axes[0])[0]
     band = labels(plot_rollout(record).axes[1])[1]

@@ -106,7 +106,7 @@ def _describe(name: str, sample: NDArray[np.float64], mean: Estimate, by_blocks:
         if math.isnan(mean.standard_error):
             told = f"{mean.value:.6g} (too short a history for an error)"
         else:
-            told = _with_error(*mean) + (" by blocks of the history" if by_blocks else "")
+            told = _with_error(*mean) + (" by blocks of history" if by_blocks else "")
         kind = "episodes" if by_blocks else "independent episodes"
         parts = [f"mean {told}, sd {sample.std(ddof=1):.3g}", f"{count:,} {kind}"]
     elif count == 1:

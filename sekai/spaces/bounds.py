@@ -376,7 +376,7 @@ def _cast(
     least, most = _integer_limits(dtype)
     if infinite.any() and (dtype.kind == "b" or (side < 0 and dtype.kind == "u")):
         raise ValueError(f"{where}: {dtype} has no values without bound, got {side * np.inf}")
-    if floating and not isinstance(given, np.ndarray):
+    if floating and not (isinstance(given, np.ndarray) and given.dtype != object):
         # Beside an infinity, or one that fits uint64 alone, NumPy reads integers as floats, which rounds them.
         exact = np.array(given, dtype=object)
         for index, number in np.ndenumerate(exact):

@@ -487,6 +487,8 @@ def test_equal_spaces_have_one_hash():
 
 def test_a6_integers_in_lists_do_not_go_through_floats():
     assert Box([0, 0], [1, 2**63 + 1], dtype=np.uint64).high.tolist() == [1, 2**63 + 1]
+    objects = Box(np.array([0, 0], object), np.array([1, 2**63 + 1], object), dtype=np.uint64)
+    assert objects.high.tolist() == [1, 2**63 + 1]
     full = Box([0, 0], [1, 2**64 - 1], dtype=np.uint64)
     assert full.high.tolist() == [1, 2**64 - 1]
     assert Box([np.uint64(3), 2**63], [INF, 2**63 + 1], dtype=np.uint64).low.tolist() == [3, 2**63]
