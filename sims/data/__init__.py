@@ -35,7 +35,10 @@ _ROW = np.dtype(
 
 
 def load(name: str) -> NDArray[np.void]:
-    """A bundled history of daily prices.
+    """The table of a bundled history of daily prices, for a look at its columns.
+
+    A market takes ``load_history``, or the name: what the table alone cannot tell, that the S&P 500 trades at closes
+    and why, and that the days without a volume on the NASDAQ can be traded, comes only with that.
 
     Args:
         name: ``"sp500"`` (S&P 500) or ``"nasdaq"`` (NASDAQ Composite).

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from sims.data.dates import looks_like_date, looks_like_time
+from sims.data.dates import is_date, is_time, looks_like_date
 
 #: Names as ``plain_name`` gives them, the first of which that a table has is taken.
 _NAMES = {
@@ -137,12 +137,13 @@ def _find_dates(
 ) -> dict[str, Any]:
     if index is not None:
         return {"date": index}
-    day, time = pick(["date"]), pick(["time"])
-    if day is not None and time is not None and looks_like_time(first(time)):
+    day, time, date = pick(["date"]), pick(["time"]), pick(_DATES)
+    # What is no time of day is refused where it is read, unless there is a better column than these two.
+    if day is not None and time is not None and (date is day or is_time(first(time))):
         return {"date": day, "time": time}
-    date = pick(_DATES)
     if date is None:
-        date = next((plain[key] for key in _NAMELESS if key in plain and looks_like_date(first(plain[key]))), None)
+        nameless = [plain[key] for key in _NAMELESS if key in plain and plain[key] in names]
+        date = next((name for name in nameless if looks_like_date(first(name)) or is_date(first(name))), None)
     if date is not None:
         return {"date": date}
     looks = [name for name in names if looks_like_date(first(name))]

@@ -223,7 +223,10 @@ def _unpack(where: str, raw: bytes) -> tuple[bytes, str]:
 
 
 def _read_file(where: str) -> bytes:
-    advice = "expected the path of a CSV file, or the prices themselves (the bundled ones: sims.data.load('sp500'))"
+    advice = (
+        "expected the path of a CSV file, or the prices themselves (the bundled ones: prices='sp500' in a market, "
+        "sims.data.load_history('sp500') elsewhere)"
+    )
     try:
         return Path(where).read_bytes()
     except OSError as error:

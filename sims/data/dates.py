@@ -4,6 +4,10 @@ Text is a day (``2024-01-31``, ``2024.01.31``, ``2024/01/31``, ``20240131``, ``3
 (``09:30``, ``09:30:00.5``, ``093000``, behind a space or a T), with a time zone or not (``Z``, ``+02:00``, ``UTC``,
 ``GMT+0200``). Numbers are days (20240131) or Unix times, whose size says whether they count seconds, milliseconds,
 microseconds or nanoseconds. Days and months in an order that only their writer knows (``01/02/2024``) are no dates.
+
+Times of day in a column of their own are ``09:30``, ``9:30``, ``09:30:00.5``, ``0930`` or ``093000``. Of those without
+colons libraries make numbers, which have lost their zeros (930, 93000): a column in which none has more than four
+digits is in hours and minutes, any other in hours, minutes and seconds.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ EXPECTED = "a date such as 2024-01-31, 2024-01-31 09:30:00, 31.01.2024 or a Unix
 REMEDY = "other forms are read by pandas.to_datetime(column, format=...)"
 
 _NAT = np.datetime64("NaT", "D")
+_NO_TIME = np.timedelta64("NaT", "s")
 
 
 def looks_like_date(cell: Any) -> bool:
@@ -47,9 +52,14 @@ def looks_like_date(cell: Any) -> bool:
     return isinstance(cell, (datetime.date, np.datetime64))
 
 
-def looks_like_time(cell: Any) -> bool:
-    """Whether this is a time of day."""
-    return _parse_time(cell) is not None
+def is_date(cell: Any) -> bool:
+    """Whether this can be read as a date, as 20240131 and Unix times can."""
+    return not np.isnat(_parse_date(cell)[0])
+
+
+def is_time(cell: Any) -> bool:
+    """Whether this can be read as a time of day."""
+    return not np.isnat(read_times(np.array([cell], dtype=object)))[0]
 
 
 def read_dates(cells: NDArray[Any]) -> tuple[NDArray[np.datetime64], NDArray[np.bool_]]:
@@ -67,6 +77,8 @@ def read_dates(cells: NDArray[Any]) -> tuple[NDArray[np.datetime64], NDArray[np.
         return quick[0], np.full(len(cells), quick[1])
     pairs = [_parse_date(cell) for cell in _listed(cells)]
     dates = np.array([date for date, _ in pairs], dtype="datetime64")
+    if len({date.dtype for date, _ in pairs}) > 1:  # in the finest unit of all, years far from 1970 may wrap around
+        dates[[made.astype(date.dtype) != date for made, (date, _) in zip(dates, pairs, strict=True)]] = "NaT"
     return dates, np.array([zoned for _, zoned in pairs], dtype=bool)
 
 
@@ -77,10 +89,14 @@ def read_times(cells: NDArray[Any]) -> NDArray[np.timedelta64]:
         quick = _from_text(_texts(np.concatenate([day, _characters(cells)], axis=1)))
         if quick is not None:
             return quick[0] - np.datetime64("1970-01-01")
-    listed = _listed(cells)
-    known = {cell: _parse_time(cell) for cell in set(listed)}  # there are few
-    nat = np.timedelta64("NaT", "s")
-    return np.array([nat if known[cell] is None else known[cell] for cell in listed], dtype="timedelta64")
+    if cells.dtype.kind in "iuf":  # there are few different ones
+        numbers, places = np.unique(cells, return_inverse=True)
+        return read_times(numbers.astype(object))[places]
+    texts = [_time_as_text(cell) for cell in _listed(cells)]
+    different = set(texts)
+    digits = 4 if all(len(text) <= 4 for text in different if text.isdecimal()) else 6
+    known = {text: _parse_time(text, digits) for text in different}
+    return np.array([known[text] for text in texts], dtype="timedelta64")
 
 
 def _as_bytes(cells: NDArray[Any]) -> NDArray[np.bytes_]:
@@ -124,7 +140,10 @@ def _parse_text(cell: str) -> tuple[np.datetime64, bool]:
     found = _TEXT.fullmatch(cell)
     if found is None:
         return _NAT, False
-    date = np.datetime64("".join(before + found[name] for before, name in _as_iso(found)))
+    iso = "".join(before + found[name] for before, name in _as_iso(found))
+    date = np.datetime64(iso)
+    if date.astype("datetime64[D]") != np.datetime64(iso[:10]):  # nanoseconds end in 2262
+        return _NAT, False
     if found["zone"] is None:
         return date, False
     if found["sign"] is None:
@@ -180,6 +199,10 @@ def _from_text(cells: NDArray[np.bytes_]) -> tuple[NDArray[np.datetime64], bool]
         pieces.append(characters[:, slice(*found.span(name))])
     try:
         dates = _texts(np.concatenate(pieces, axis=1)).astype("datetime64")
+        if np.datetime_data(dates.dtype)[0] == "ns":  # which end in 2262
+            days = _texts(np.concatenate(pieces[:6], axis=1)).astype("datetime64[D]")
+            if (dates.astype("datetime64[D]") != days).any():
+                return None
     except ValueError:  # there is no such day
         return None
     if found["zone"] is None or found["sign"] is None:
@@ -203,20 +226,27 @@ def _texts(characters: NDArray[np.uint8]) -> NDArray[np.bytes_]:
     return np.ascontiguousarray(characters).view(f"S{characters.shape[1]}")[:, 0]
 
 
-def _parse_time(cell: Any) -> np.timedelta64 | None:
+def _time_as_text(cell: Any) -> str:
+    """A time of day as text; empty for what is neither text nor a number nor a time."""
+    if isinstance(cell, str):
+        return cell.strip()
     if isinstance(cell, datetime.time):
-        cell = cell.isoformat()
-    elif isinstance(cell, (int, np.integer)) and not isinstance(cell, (bool, np.bool_)) and 0 <= cell < 24_00_00:
-        cell = f"{cell:06d}"
-    elif isinstance(cell, (float, np.floating)) and cell.is_integer() and 0 <= cell < 24_00_00:
-        cell = f"{int(cell):06d}"
-    found = _TIME.fullmatch(cell.strip()) if isinstance(cell, str) else None
+        return cell.isoformat()
+    is_number = isinstance(cell, (int, float, np.integer, np.floating)) and not isinstance(cell, bool)
+    return str(int(cell)) if is_number and np.isfinite(cell) and cell == int(cell) else ""
+
+
+def _parse_time(text: str, digits: int) -> np.timedelta64:
+    """The time of day, NaT for what is none; ``digits`` is how many one without colons had before it lost its zeros."""
+    if text.isdecimal() and (text == "0" or text[0] != "0"):
+        text = text.zfill(digits)
+    found = _TIME.fullmatch(f"0{text}" if text[1:2] == ":" else text)
     if found is None:
-        return None
+        return _NO_TIME
     hour, _, minute, second, fraction = found.groups()
     iso = f"1970-01-01T{hour}:{minute}" + (f":{second}" if second else "") + (f".{fraction}" if fraction else "")
     try:
         moment = np.datetime64(iso)
     except ValueError:
-        return None
+        return _NO_TIME
     return moment - moment.astype("datetime64[D]")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sims.data.columns import plain_name
-from sims.data.dates import looks_like_date
+from sims.data.dates import is_date, looks_like_date
 from sims.data.table import Table
 
 
@@ -61,7 +61,25 @@ def is_path(prices: Any) -> bool:
 
 
 def _is_dated(pandas: Any, column: Any) -> bool:
-    return isinstance(column, pandas.Series) and isinstance(column.index, (pandas.DatetimeIndex, pandas.PeriodIndex))
+    return isinstance(column, pandas.Series) and (
+        _has_dates(pandas, column.index) or _may_be_dates(pandas, column.index)
+    )
+
+
+def _has_dates(pandas: Any, index: Any) -> bool:
+    """Whether these are dates beyond doubt."""
+    return isinstance(index, (pandas.DatetimeIndex, pandas.PeriodIndex)) or (
+        len(index) > 0 and looks_like_date(index[0])
+    )
+
+
+def _may_be_dates(pandas: Any, index: Any) -> bool:
+    """Whether these are days such as 20240131 or Unix times."""
+    if len(index) == 0 or not is_date(index[0]):
+        return False
+    # Numbers of rows, the last row first, may begin with what could be a day, but end at 0. Three days in a row, on the
+    # other hand, are a range as well once `read_csv` has read them.
+    return not isinstance(index, pandas.RangeIndex) or is_date(index[-1])
 
 
 def _from_pandas(pandas: Any, frame: Any) -> Table:
@@ -82,15 +100,17 @@ def _from_pandas(pandas: Any, frame: Any) -> Table:
         raise ValueError(f"prices: expected every column to be named once, got {list(map(str, names))}")
     held = {name: frame.iloc[:, k] for k, name in enumerate(names)}
     index = frame.index
-    is_date = isinstance(index, (pandas.DatetimeIndex, pandas.PeriodIndex)) or (
-        len(index) > 0 and looks_like_date(index[0])
-    )
+    has_dates = _has_dates(pandas, index)
     name = "index" if index.name is None or index.name in held else index.name
-    if is_date or (index.name is not None and plain_name(index.name) not in map(plain_name, names)):
+    if index.name is None:
+        is_held = has_dates or _may_be_dates(pandas, index)
+    else:
+        is_held = has_dates or plain_name(index.name) not in map(plain_name, names)
+    if is_held:
         held[name] = index
     in_utc = [each for each, column in held.items() if isinstance(column.dtype, pandas.DatetimeTZDtype)]
     columns = {each: _values(pandas, column) for each, column in held.items()}
-    return Table(columns, index=name if is_date else None, in_utc=in_utc)
+    return Table(columns, index=name if has_dates else None, in_utc=in_utc)
 
 
 def _values(pandas: Any, column: Any) -> Any:

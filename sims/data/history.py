@@ -105,10 +105,13 @@ def as_history(prices: Any, *, price: str | None = None, zero_volume: str | None
 
             Columns are found by their usual names, in any case and with any signs around them: ``close``, ``open``,
             ``volume``; ``date``, ``datetime``, ``timestamp``, ``time`` (beside ``date`` the time of day) and the like.
-            The index of a pandas object counts where it holds dates. ``PriceHistory.columns`` tells what was found.
+            A column without a name and the index of a pandas object count where they hold dates.
+            ``PriceHistory.columns`` tells what was found.
 
             Prices are real numbers or their text. Dates are days or times, as datetime objects, datetime64, text (year,
             month, day, or with dots also day, month, year) or Unix times; with a time zone they are converted to UTC.
+            Times of day are 09:30:00, 9:30, or numbers: 930 is half past nine, unless one in the column has more than
+            four digits, as 93000.
             Rows are oldest first, or newest first, which are turned around.
         price: The column of closes, by name: needed where adjusted closes beside the closes differ from them
             (``"close"`` or ``"adj_close"``), or where it is called otherwise. With adjusted closes, opens without a
@@ -241,11 +244,7 @@ def _check_columns(
 
 
 def _read_prices(table: Table, column: Any, cells: NDArray[Any]) -> NDArray[np.float64]:
-    if cells.dtype.kind in "iuf":
-        with np.errstate(over="ignore"):  # a long double may hold more than a float64
-            prices = cells.astype(np.float64)
-    else:
-        prices = _parse_numbers(cells)
+    prices = _parse_numbers(cells)
     for wrong, expected in (
         (~((prices > 0.0) & (prices < np.inf)), "a finite price above 0"),
         ((prices < 1.0 / LIMIT) | (prices > LIMIT), f"a price in [{1.0 / LIMIT:g}, {LIMIT:g}]"),
@@ -264,6 +263,10 @@ def _remedy(cell: Any, price: float) -> str:
 
 
 def _parse_numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers or their text as new float64, nan for what is neither."""
+    if cells.dtype.kind in "iuf":
+        with np.errstate(over="ignore"):  # a long double may hold more than a float64
+            return cells.astype(np.float64)
     if cells.dtype.kind == "O" and all(type(cell) is str for cell in cells):
         try:
             return np.array(list(map(float, cells)))
@@ -323,8 +326,7 @@ def _may_trade(
     notes: list[str],
 ) -> NDArray[np.bool_]:
     """Which bars stay; what is no number is no volume of 0."""
-    volumes = cells.astype(np.float64) if cells.dtype.kind in "iuf" else _parse_numbers(cells)
-    empty = volumes == 0.0
+    empty = _parse_numbers(cells) == 0.0
     count = int(np.count_nonzero(empty))
     if count == 0:
         return ~empty
@@ -361,10 +363,13 @@ def _read_dates(
     if "time" in cells:
         times = dates.read_times(cells["time"])
         wrong = np.isnat(times)
-        _refuse_date(table, roles["time"], cells["time"], wrong, "a time of day such as 09:30:00, got ", "")
+        remedy = f" (write it so, or leave the column out where {str(column)!r} tells the moment)"
+        _refuse_date(table, roles["time"], cells["time"], wrong, "a time of day such as 09:30:00, got ", remedy)
         wrong = moments != moments.astype("datetime64[D]")
         _refuse_date(table, column, cells["date"], wrong, f"a day, beside a column {str(roles['time'])!r}, got ", "")
-        moments = moments + times
+        days, moments = moments, moments + times
+        wrong = moments.astype("datetime64[D]") != days
+        _refuse_date(table, column, cells["date"], wrong, "a date that a time in nanoseconds can have, got ", "")
     return moments, is_zoned
 
 

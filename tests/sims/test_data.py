@@ -79,3 +79,13 @@ def test_importing_sims_and_its_data_imports_no_numba():
     code = "import sys, sims, sims.data; sims.data.load('sp500'); print({'numba', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("name", sims.data.NAMES)
+def test_c4_the_advice_for_a_name_leads_to_a_history_with_its_execution(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError) as told:
+        sims.data.as_history(name)
+    assert "sims.data.load_history(" in str(told.value) and "sims.data.load(" not in str(told.value)
+    assert sims.data.load_history(name).execution == {"sp500": "close", "nasdaq": "open"}[name]
+    assert "load_history" in sims.data.load.__doc__

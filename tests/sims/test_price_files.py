@@ -45,6 +45,12 @@ def split(dates, times):
     return [f"{day}\t{time}" for day, time in zip(dates, times, strict=True)]
 
 
+def split_at(minute):
+    """A day, and its hours and minutes as a number."""
+    day, time = minute.split("T")
+    return day, int(time.replace(":", ""))
+
+
 BINANCE = "open_time,open,high,low,close,volume,close_time,quote_volume,count,taker_buy_volume"
 #: A file, and the dates in it, None for none.
 FILES = {
@@ -100,6 +106,15 @@ FILES = {
     "semicolons": (lines_of("DateTime;OPEN;HIGH;LOW;CLOSE", bars(minutes("%Y%m%d %H%M%S")), ";"), MINUTES),
     "Alpha Vantage, newest first": (lines_of("timestamp,open,high,low,close", bars(DAYS)[::-1]), DAYS),
     "offsets": (lines_of("time,open,high,low,close", bars(minutes("%Y-%m-%dT%H:%M:%SZ"))), MINUTES),
+    "days as digits with an unnamed index, newest first": (
+        lines_of(",open,high,low,close", bars(days("%Y%m%d"))[::-1]),
+        DAYS,
+    ),
+    "Unix times with an unnamed index": (lines_of(",open,high,low,close", bars(unix("ms"))), MINUTES),
+    "times without their zeros": (
+        lines_of("date,time,open,close", [(*split_at(m), o, c) for m, o, c in zip(MINUTES, OPEN, CLOSE, strict=True)]),
+        MINUTES,
+    ),
     "slashes": (lines_of("date,open,high,low,close", bars(days("%Y/%m/%d"))), DAYS),
     "without dates": (lines_of("open,high,low,close,name", [(*row[1:], "x") for row in bars(DAYS)]), None),
 }
@@ -189,6 +204,27 @@ REFUSED = {
     ),
     "dollars": ({"Close/Last": ["$100.5"] * 4}, "got '$100.5' (with a decimal point, and without signs"),
     "missing prices": ({"close": [1.0, np.nan, 2.0]}, "got nan (leave such rows out)"),
+    "half a day": (
+        {"date": DAYS, "time": ["09:30 AM"] * 4, "close": CLOSE},
+        "index 0, column 'time': expected a time of day such as 09:30:00, got '09:30 AM'",
+    ),
+    "no time at all": (
+        {"date": DAYS, "time": [""] * 4, "close": CLOSE},
+        "expected a time of day such as 09:30:00, got ''",
+    ),
+    "the end of a day": (
+        {"date": DAYS, "time": [930, 945, 1000, 2400], "close": CLOSE},
+        "column 'time': expected a time of day such as 09:30:00, got 2400",
+    ),
+    "nanoseconds of long ago": (
+        {"date": ["1600-01-01", "2020-01-01 00:00:00.000000001"], "close": CLOSE[:2]},
+        "a Unix time, got '1600-01-01' (other forms are read by",
+    ),
+    "nanoseconds alone": ({"date": ["1600-01-01 00:00:00.000000001"] * 2, "close": CLOSE[:2]}, "got '1600-01-01 00:00"),
+    "nanoseconds in a column of times": (
+        {"date": ["1600-01-01"] * 2, "time": ["09:30:00.000000001", "09:31"], "close": CLOSE[:2]},
+        "index 0, column 'date': expected a date that a time in nanoseconds can have, got '1600-01-01'",
+    ),
     "some zones": ({"date": [DAYS[0], DAYS[1] + "T00:00Z"], "close": CLOSE[:2]}, "all dates with a time zone or none"),
 }
 
@@ -242,6 +278,9 @@ INDEXES = {
     "objects": pd.Index(list(STAMPS), dtype=object),
     "nanoseconds": pd.Index(STAMPS.astype("datetime64[ns]").astype("int64"), name="timestamp"),
     "a time zone": STAMPS.tz_localize("UTC"),
+    "days as numbers": pd.Index([int(day.replace("-", "")) for day in DAYS]),
+    "days as digits": pd.Index([day.replace("-", "") for day in DAYS]),
+    "Unix times": pd.Index(STAMPS.astype("datetime64[s]").astype("int64")),
 }
 
 
@@ -251,10 +290,9 @@ def test_c1_an_index_of_dates_is_read_and_checked(index):
     for shown in (frame, frame.iloc[::-1], pickle.loads(pickle.dumps(frame)), frame.reset_index(names="Date")):
         history = as_history(shown)
         assert history.close.tolist() == CLOSE and history.open.tolist() == OPEN and same(history.date, DAYS)
-    for closes in (frame["Close"], {"Close": frame["Close"]}):
-        if isinstance(closes, pd.Series) or isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex)):
-            history = as_history(closes)
-            assert history.close.tolist() == CLOSE and same(history.date, DAYS) and history.execution == "close"
+    for closes in (frame["Close"], {"Close": frame["Close"]}, {"Close": frame["Close"].iloc[::-1]}):
+        history = as_history(closes)
+        assert history.close.tolist() == CLOSE and same(history.date, DAYS) and history.execution == "close"
     for wrong in ([0, 2, 1, 3], [0, 1, 1, 2], [0, 1, 2, 3, 0, 1, 2, 3]):
         with pytest.raises(ValueError, match=r"prices, index \d, column '.*': expected a date after 2024"):
             as_history(frame.iloc[wrong])
@@ -272,6 +310,16 @@ def test_c1_rows_that_came_newest_first_are_named_as_they_came():
     assert history.notes[0] == "rows came newest first, and have been turned around"
 
 
+def test_c1_days_that_follow_each_other_are_dates_though_pandas_makes_a_range_of_them(tmp_path):
+    path = tmp_path / "bars.csv"
+    path.write_text(",close\n20200103,3\n20200102,2\n20200101,1\n")
+    for prices in (path, pd.read_csv(path), pd.read_csv(path, index_col=0), pd.read_csv(path, index_col=0)["close"]):
+        history = as_history(prices)
+        assert history.close.tolist() == [1.0, 2.0, 3.0] and same(
+            history.date, ["2020-01-01", "2020-01-02", "2020-01-03"]
+        )
+
+
 def test_c2_columns_of_one_asset_as_yfinance_has_them_are_read_and_of_several_refused():
     frame = FRAME.set_axis(STAMPS)
     frame.columns = pd.MultiIndex.from_product([frame.columns, ["AAPL"]], names=["Price", "Ticker"])
@@ -281,6 +329,52 @@ def test_c2_columns_of_one_asset_as_yfinance_has_them_are_read_and_of_several_re
     stacked = pd.concat({"AAPL": FRAME, "MSFT": FRAME})
     with pytest.raises(ValueError, match="one level of the index, got 2"):
         as_history(stacked)
+
+
+def test_c1_numbers_of_rows_are_no_dates(tmp_path):
+    path = tmp_path / "bars.csv"
+    FRAME.to_csv(path)
+    many = pd.RangeIndex(0, 20_240_132, 6_746_710)[::-1]  # 20240130, which could be a day, down to 0
+    for prices in (FRAME, FRAME.iloc[::-1], FRAME.set_axis(many), dict(FRAME.set_axis(many)), path, pd.read_csv(path)):
+        assert as_history(prices).date is None
+
+
+def test_c1_named_dates_come_before_a_nameless_column_that_could_hold_some(tmp_path):
+    frame = FRAME.assign(Date=DAYS).set_axis([20240101, 20240102, 20240103, 20240104])
+    path = tmp_path / "bars.csv"
+    frame.to_csv(path)
+    for prices in (frame, frame.reset_index(), path):
+        assert as_history(prices).columns["date"] == "Date" and same(as_history(prices).date, DAYS)
+    closes = as_history({"index": [2e8, 1e8], "close": CLOSE[:2]}, price="index")
+    assert closes.close.tolist() == [2e8, 1e8] and closes.date is None
+
+
+@pytest.mark.parametrize(
+    ("times", "read"),
+    [
+        ([930, 945, 1000, 1600], ["09:30", "09:45", "10:00", "16:00"]),
+        ([0, 5, 130, 2359], ["00:00", "00:05", "01:30", "23:59"]),
+        ([0, 500, 93000, 160000], ["00:00:00", "00:05:00", "09:30:00", "16:00:00"]),
+        ([930.0, 945.0, 1000.0, 1600.0], ["09:30", "09:45", "10:00", "16:00"]),
+        (["930", "945", "1000", "1600"], ["09:30", "09:45", "10:00", "16:00"]),
+        (["000930", "000945", "001000", "001600"], ["00:09:30", "00:09:45", "00:10:00", "00:16:00"]),
+        (["9:30", "9:45:30", "10:00", "16:00"], ["09:30", "09:45:30", "10:00", "16:00"]),
+        ([datetime.time(9, 30), datetime.time(9, 45), "10:00", 1600], ["09:30", "09:45", "10:00", "16:00"]),
+    ],
+)
+@pytest.mark.parametrize("make", [list, np.array, pd.Series])
+def test_c2_times_of_day_are_read_as_they_were_meant(tmp_path, times, read, make):
+    expected = [f"2024-01-04T{time}" for time in read]
+    table = {"date": make([DAYS[0]] * 4), "time": make(times), "close": make(CLOSE)}
+    path = tmp_path / "bars.csv"
+    pd.DataFrame(table).to_csv(path, index=False)
+    for prices in (table, pd.DataFrame(table), *([path] if make is list and times[0] != 930.0 else ())):
+        assert as_history(prices).date.tolist() == np.array(expected, "datetime64").tolist()
+
+
+def test_c2_a_column_that_tells_the_moment_comes_before_a_time_that_is_none():
+    table = {"timestamp": MINUTES, "date": DAYS, "time": ["09:30 AM"] * 4, "close": CLOSE}
+    assert same(as_history(table).date, MINUTES)
 
 
 class FakeColumn:
@@ -343,6 +437,11 @@ def test_c2_adjusted_closes_take_the_opens_with_them():
     del table["Close"]
     with pytest.raises(ValueError, match=r"expected a column 'close' beside 'Adj Close', by which 'Open' could be adj"):
         as_history(table, price="adj_close")
+    for kind in (np.float32, np.int64, np.longdouble):
+        closes = np.array(CLOSE).astype(kind)
+        assert as_history({"close": closes, "adj_close": closes}).close.tolist() == closes.tolist()
+        with pytest.raises(ValueError, match=r"index 3, column 'adj_close': expected 102"):
+            as_history({"close": closes, "adj_close": closes - [0, 0, 0, 1]})
     same_closes = as_history({"close": CLOSE, "adj_close": [str(close) for close in CLOSE]})
     assert same_closes.columns == {"close": "close"}
 

@@ -387,7 +387,7 @@ def test_a_gzip_file_with_a_bit_flipped_is_refused_by_name_or_holds_the_same_pri
 def test_a_file_that_cannot_be_read_is_named_with_what_to_do(tmp_path, name, error):
     text = f"prices: cannot read '{tmp_path / name}' ("
     with pytest.raises(
-        error, match=re.escape(text) + r".*expected the path of a CSV file, .*sims\.data\.load\('sp500'\)"
+        error, match=re.escape(text) + r".*expected the path of a CSV file, .*prices='sp500'.*load_history\('sp500'\)"
     ):
         as_history(tmp_path / name)
 
