@@ -16,14 +16,16 @@ from sekai.batching.episodes import EndedBatch
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import column_item
 from sekai.batching.slab import Column, Slab, as_word
-from sekai.checks import as_real, check_integer
 from sekai.errors import InvalidAction
 from sekai.results import StepResult, VecResetResult, VecStepResult
 from sekai.types import ActType, InfoArrays, ObsType, SeedType
 from sekai.vector.attributes import shared
+from sekai.vector.kernel.attributes import ColumnAttribute, ParameterAttribute
 from sekai.vector.kernel.definition import ARGUMENTS, Definition, leaves, make_space, read_definition
 from sekai.vector.kernel.market import make_market
+from sekai.vector.kernel.options import ResetOptions
 from sekai.vector.kernel.parameters import Randomized, SharedParams, Tree, Values, flat_record
+from sekai.vector.kernel.probing import items_written
 from sekai.vector.native.env import NativeVecEnv
 
 #: What a subclass overrides to be run by the path of ``NativeVecEnv``.
@@ -31,9 +33,6 @@ _HOOKS = ("_step", "_observe", "_observe_rows", "_reset_envs", "_reset_infos")
 
 #: Of so few sub-envs, results are copied out of the env's own memory; those of more are written where they are lent.
 _FEW = 2048
-
-#: Items before and behind an observation, or an action, that are looked at to see whether it is written too wide.
-_BESIDE = 256
 
 #: What a market's class writes where it wants to.
 _WRITTEN = ("Options", *ARGUMENTS, "prepare", "check", "check_options")
@@ -154,7 +153,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._install(values, values.given)
         given = self._native.autoreset_options
         if isinstance(given, dict):
-            for name, value in self._option_columns([given], "autoreset_options").items():
+            for name, value in self._options.columns([given], "autoreset_options").items():
                 self._columns[f"slot_o_{name}"][0] = value[0]
 
     # -- parameters and memory -----------------------------------------------------------------------------
@@ -217,6 +216,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
             for field, value in market.options.kind._field_defaults.items():
                 self._columns[f"slot_o_{field}"][0] = value
         self._bind_clock_and_streams()
+        self._options = self._reset_options(market)
         self._told = list(market.told)
         self._layout = [
             ("rewards", (n,), np.dtype(np.float64)),
@@ -250,6 +250,16 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._finals = [self._columns[f"final{k}"] for k in range(len(market.observations.parts))]
         self._resets = {key: self._columns[f"reset_{as_word(key)}"] for key in market.reset_infos}
         self._leaves = [leaves(space, "") for space in (self.observation_space, self.action_space)]
+
+    def _reset_options(self, market: Any) -> ResetOptions:
+        definition = self._definition
+
+        def check(told: Any) -> None:
+            definition.plain["check_options"](SharedParams(self._values, f"{definition.name}.check_options"), told)
+
+        kind = None if market.options is None else market.options.kind
+        dtypes = [each.dtype for each in market.option_fields]
+        return ResetOptions(kind, dtypes, check if "check_options" in definition.plain else None)
 
     def _bind_clock_and_streams(self) -> None:
         columns = self._columns
@@ -399,10 +409,10 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._require_open("reset()")
         if options and type(self)._reset_envs is KernelVecEnv._reset_envs:  # else it may know of more
             if isinstance(options, dict):
-                self._options_of_reset = self._option_columns([options], "reset(options=...)")
+                self._options_of_reset = self._options.columns([options], "reset(options=...)")
             else:
                 every = inputs.spread_options(options, self.num_envs)
-                self._options_of_reset = self._option_columns(every, "reset(options=...)", range(self.num_envs))
+                self._options_of_reset = self._options.columns(every, "reset(options=...)", range(self.num_envs))
         try:
             return super().reset(seed=seed, options=options)
         finally:
@@ -411,7 +421,11 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     def _reset_envs(self, indices: NDArray[np.intp], options: Sequence[dict[str, Any] | None]) -> None:
         given = self._options_of_reset
         if given is None:
-            given = self._option_columns(options, "reset(options=...)", indices) if any(options) else self._defaults()
+            given = (
+                self._options.columns(options, "reset(options=...)", indices)
+                if any(options)
+                else self._options.defaults()
+            )
         self._begin(indices, given)
 
     def _begin(self, indices: NDArray[np.intp], given: dict[str, NDArray[Any]]) -> None:
@@ -421,49 +435,6 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         told = [np.empty((len(rows), *column.shape[1:]), column.dtype) for column in self._resets.values()]
         self._fused.reset(self.num_envs, rows, self._addresses, *given.values(), *told, *self._arrays)
         self._columns["frozen"][rows] = False
-
-    def _defaults(self) -> dict[str, NDArray[Any]]:
-        market = self._fused.market
-        if market.options is None:
-            return {}
-        defaults = market.options.kind._field_defaults
-        return {each.name[2:]: np.array([defaults[each.name[2:]]], each.dtype) for each in market.option_fields}
-
-    def _option_columns(
-        self, options: Sequence[dict[str, Any] | None], where: str, indices: Any = None
-    ) -> dict[str, NDArray[Any]]:
-        """The options of some resets as columns, checked before anything is reset; one entry where all are alike."""
-        market, definition = self._fused.market, self._definition
-        columns = {name: np.repeat(default, len(options)) for name, default in self._defaults().items()}
-        for row, given in enumerate(options):
-            if not given:
-                continue
-            place = where if indices is None else f"{where}, sub-env {int(indices[row])}"
-            for key, value in given.items():
-                if key not in columns:
-                    expected = f"one of the keys {list(columns)}" if columns else "no options"
-                    raise ValueError(f"{place}: expected {expected}, got {key!r}")
-                if columns[key].dtype.kind == "f":
-                    number = as_real(value)
-                    if number is None:
-                        raise TypeError(f"{place}: {key}: expected a number, got {value!r}")
-                    if not np.isfinite(number) and np.isfinite(columns[key][row]):
-                        raise ValueError(f"{place}: {key}: expected a finite number, got {value!r}")
-                    columns[key][row] = number
-                else:
-                    number = check_integer(value, f"{place}: {key}")
-                    bounds = np.iinfo(columns[key].dtype)
-                    if not bounds.min <= number <= bounds.max:
-                        raise ValueError(f"{place}: {key}: expected an integer of {bounds.bits} bits, got {number}")
-                    columns[key][row] = number
-            if "check_options" in definition.plain and market.options is not None:
-                told = market.options.kind(**{name: column[row].item() for name, column in columns.items()})
-                try:
-                    params = SharedParams(self._values, f"{definition.name}.check_options")
-                    definition.plain["check_options"](params, told)
-                except ValueError as error:
-                    raise ValueError(f"{place}: {error}") from None
-        return columns
 
     def _reset_infos(self, indices: NDArray[np.intp]) -> InfoArrays:
         return {key: self._info(field, indices) for key, field in self._fused.market.reset_infos.items()}
@@ -489,28 +460,18 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         return self._as_batch(0, seen)
 
     def _check_width(self, row: NDArray[np.intp]) -> None:
-        """Refuse an ``observe_row`` that leaves out items of what it is given, or writes on behind them.
-
-        The compiler checks neither. Here a row is written twice into memory of other contents, with room behind it.
-        """
+        """Refuse an ``observe_row`` that leaves out items of what it is given, or writes on behind them."""
         where = f"{type(self).__name__}.observe_row: observation"
         parts = self._fused.market.observations.parts
-        written: list[Any] = [False] * len(parts)
-        for content in (0x55, 0xAA):
-            rooms = [np.full((part.width + 2 * _BESIDE) * part.dtype.itemsize, content, np.uint8) for part in parts]
-            seen = [
-                room.view(part.dtype)[_BESIDE : _BESIDE + part.width].reshape(1, *part.shape)
-                for room, part in zip(rooms, parts, strict=True)
-            ]
+
+        def observe(arrays: list[NDArray[Any]]) -> None:
+            seen = (array.reshape(1, *part.shape) for array, part in zip(arrays, parts, strict=True))
             try:
                 self._fused.observe(self.num_envs, row, self._addresses, *seen, *self._arrays)
             except IndexError as error:  # in plain Python, or with bounds checks
                 raise IndexError(f"{where}: {error}") from error
-            for k, (room, part) in enumerate(zip(rooms, parts, strict=True)):
-                is_new = (room != content).reshape(-1, part.dtype.itemsize).any(axis=1)
-                if is_new[:_BESIDE].any() or is_new[_BESIDE + part.width :].any():
-                    raise IndexError(f"{where}: expected no more than its {part.width} items to be written")
-                written[k] = written[k] | is_new[_BESIDE : _BESIDE + part.width]
+
+        written = items_written([(part.dtype, part.width) for part in parts], observe, where)
         for part, items in zip(parts, written, strict=True):
             if not items.all():
                 left = np.argwhere(~items.reshape(part.shape))[0].tolist()
@@ -723,19 +684,16 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         width, where = max(acted.width, 1), "rollout(policy): action"
         observation = np.asarray(self._observe_rows(np.zeros(1, dtype=np.intp)), seen.dtype).reshape(-1)
         observation.flags.writeable = False
-        written = np.zeros(width, dtype=np.bool_)
-        for content in (0x55, 0xAA):
-            room = np.full((width + 2 * _BESIDE) * acted.dtype.itemsize, content, np.uint8)
+
+        def act(arrays: list[NDArray[Any]]) -> None:
             try:
-                policy(parameters, observation, room.view(acted.dtype)[_BESIDE : _BESIDE + width])
+                policy(parameters, observation, *arrays)
             except Exception as error:
                 if not is_of_compiler(error):
                     raise
                 raise TypeError(f"rollout(policy): {policy.__qualname__}: {reason_of(error)}") from None
-            is_new = (room != content).reshape(-1, acted.dtype.itemsize).any(axis=1)
-            if is_new[:_BESIDE].any() or is_new[_BESIDE + width :].any():
-                raise IndexError(f"{where}: expected no more than its {width} items to be written")
-            written |= is_new[_BESIDE : _BESIDE + width]
+
+        [written] = items_written([(acted.dtype, width)], act, where)
         if not written.all():
             raise ValueError(
                 f"{where}: expected all of its {width} items to be written, not so item {written.argmin()}"
@@ -765,7 +723,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         state = dict(self.__dict__)
         for name in ("_fused", "_compiled", "_columns", "_addresses", "_scratch", "_scratch_told", "_told_columns"):
             state.pop(name, None)
-        for name in ("_finals", "_resets", "_arrays"):
+        for name in ("_finals", "_resets", "_arrays", "_options"):
             state.pop(name, None)
         return state
 
@@ -856,48 +814,3 @@ def _one_range(path: str, value: Any) -> Any:
     if any(each != every[0] for each in every):
         raise ValueError(f"{path}: expected one Randomized(low, high) for all sub-envs, got {every}")
     return every[0]
-
-
-class ParameterAttribute:
-    """An attribute of a market that is one of its parameters, as it is in force.
-
-    Args:
-        name: Of the parameter.
-        is_shared: Whether it is an array, or an object, that all sub-envs share.
-    """
-
-    def __init__(self, name: str, is_shared: bool) -> None:
-        self._name = name
-        self._sekai_shared = is_shared
-        self.__doc__ = f"The parameter ``{name}`` in force: one value for all sub-envs, or one each (num_envs,)."
-
-    def __get__(self, market: Any, owner: type) -> Any:
-        if market is None:
-            return self
-        if self._name not in market._definition.params.fields:  # a subclass has other parameters
-            raise AttributeError(f"{type(market).__name__!r} object has no attribute {self._name!r}")
-        return market._read_parameter(self._name)
-
-    def __set__(self, market: Any, value: Any) -> None:
-        market._change_parameter(self._name, value)
-
-
-class ColumnAttribute:
-    """An attribute of a market that is a column of its state: a copy where it is read."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.__doc__ = f"The column ``{name}`` of the state, (num_envs, ...), a copy; of a part, a record of them."
-
-    def __get__(self, market: Any, owner: type) -> Any:
-        if market is None:
-            return self
-        if self._name not in market._definition.state.fields:  # a subclass has another state
-            raise AttributeError(f"{type(market).__name__!r} object has no attribute {self._name!r}")
-        return market._read_column(self._name)
-
-    def __set__(self, market: Any, value: Any) -> None:
-        # Row functions rely on what they have written: an index, say, is within its array.
-        raise AttributeError(
-            f"{self._name}: expected it to be changed by step() and reset() alone; it is a state column"
-        )

@@ -1,0 +1,40 @@
+"""Whether a function of one row writes all of what it is given and nothing beside it: no compiler checks that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Items before and behind an array that are looked at to see whether it is written too wide.
+_BESIDE = 256
+
+
+def items_written(
+    kinds: Sequence[tuple[np.dtype[Any], int]], write: Callable[[list[NDArray[Any]]], None], where: str
+) -> list[NDArray[np.bool_]]:
+    """Let a function write arrays twice, into memory of other contents each time, with room around them.
+
+    Args:
+        kinds: The dtype and the number of items of each array.
+        write: Given the arrays, (items,) each.
+        where: What error messages call what it writes.
+
+    Returns:
+        For each array, bool (items,): which of them were written.
+
+    Raises:
+        IndexError: Something beside them was.
+    """
+    written = [np.zeros(width, dtype=np.bool_) for _, width in kinds]
+    for content in (0x55, 0xAA):
+        rooms = [np.full((width + 2 * _BESIDE) * dtype.itemsize, content, np.uint8) for dtype, width in kinds]
+        write([room.view(dtype)[_BESIDE : _BESIDE + width] for room, (dtype, width) in zip(rooms, kinds, strict=True)])
+        for room, items, (dtype, width) in zip(rooms, written, kinds, strict=True):
+            is_new = (room != content).reshape(-1, dtype.itemsize).any(axis=1)
+            if is_new[:_BESIDE].any() or is_new[_BESIDE + width :].any():
+                raise IndexError(f"{where}: expected no more than its {width} items to be written")
+            items |= is_new[_BESIDE : _BESIDE + width]
+    return written
