@@ -12,7 +12,26 @@ Blocks are twice as long as the longest episode of L steps, and two biases are t
 - of windows whose steps are independent, the covariance falls as ``1 - d / L``, of which the weights keep the share
   ``1 - L / (3 b)``, 5/6. Where episodes hardly overlap, that makes the error too large, by a tenth at most;
 - deviations are taken from the mean of the same episodes. Independent values lose the share of pairs that blocks hold
-  together, ``1 / k`` of k episodes far apart. Above a half there is no estimate: the history holds too few episodes.
+  together, ``1 / k`` of k episodes far apart.
+
+Of few blocks the error is itself uncertain, and low more often than not, so that 1.96 errors to both sides hold the
+true mean less often than in 95% of cases. Measured on windows of independent normal steps, 1,000 windows of L of 5,000
+steps (the mean error over the true one; how often 1.96 errors hold the mean):
+
+====  =====  ==========  ======
+   L  share  error/true  within
+====  =====  ==========  ======
+  50   0.02        1.01     95%
+ 200   0.08        1.00     93%
+ 300   0.12        0.95     92%
+ 400   0.17        0.93     90%
+ 500   0.21        0.93     88%
+ 700   0.29        0.87     86%
+1000   0.42        0.82     80%
+====  =====  ==========  ======
+
+and of 5 episodes far apart, a share of 0.2: 1.03, 90%; of two: 0.89, 74%. So above a fifth there is no estimate: the
+history holds too few episodes. That is where windows are longer than about a tenth of it.
 """
 
 from __future__ import annotations
@@ -28,7 +47,7 @@ from sekai.checks import as_numbers
 #: Blocks are so many times as long as the longest episode.
 _BLOCK = 2
 #: Of all pairs, at most so many may lie in one block.
-_MOST_PAIRS = 0.5
+_MOST_PAIRS = 0.2
 
 
 class Estimate(NamedTuple):
@@ -54,7 +73,8 @@ def estimate_mean(values: ArrayLike, starts: ArrayLike | None = None, lengths: A
 
     Returns:
         The mean, NaN of no episode; and the standard error, by blocks of the history where ``starts`` are given: NaN
-        with fewer than two episodes, or where the history holds too few that lie apart.
+        with fewer than two episodes, or where the history holds too few that lie apart. Where it holds barely enough,
+        the error is uncertain and rather low: 1.96 of it hold the true mean in 88 to 90% of cases (see the module).
 
     Raises:
         TypeError: An argument holds no numbers.

@@ -716,3 +716,13 @@ def test_a7_arguments_that_are_taken_and_lost_are_named():
         "factory: expected Deaf to have max_episode_steps=2, got None",
         "factory: expected Deaf to have autoreset_options={}, got None",
     ]
+
+
+def test_a_lost_argument_hides_no_other_problem():
+    class DeafNotANumber(Deaf, markets.NotANumber):
+        pass
+
+    findings = check_vec_env(DeafNotANumber, num_envs=2, n_steps=5, check_bounds=False)  # too few for an end
+    assert any("nan" in each for each in findings), findings
+    assert any("to have max_episode_steps=" in each for each in findings)
+    assert len(findings) == len(set(findings))

@@ -182,6 +182,17 @@ def test_the_log_keeps_the_first_episodes_in_the_order_of_step_and_sub_env():
     assert (summary["terminated_share"], summary["truncated_share"]) == (1.0, pytest.approx(1 / 3))
 
 
+def test_an_episode_without_the_clock_is_on_no_history():
+    log = EpisodeLog(2, clock="bar")
+    no = np.zeros(2, dtype=bool)
+    log.add(np.array([1.0, 2.0]), ~no, no, [{"bar": 1}, {"bar": 50}])
+    assert log.summary()["return_standard_error_by"] == "blocks of the history"
+    log.add(np.array([3.0, 4.0]), ~no, no, [{"bar": 2}, {}])
+    summary = log.summary()
+    assert summary["return_standard_error_by"] == "independent episodes"
+    assert summary["return_standard_error"] == pytest.approx(np.sqrt(5 / 3) / 2)
+
+
 class WindowsVec(sekai.NativeVecEnv):
     """Episodes are windows of 20 steps of one history of 400 rewards."""
 

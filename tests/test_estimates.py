@@ -20,7 +20,7 @@ def windows(rng, steps, length, count, noise=0.0):
 
 @pytest.mark.parametrize(
     ("length", "count", "noise"),
-    [(50, 3000, 0.0), (50, 12, 0.0), (5, 200, 0.0), (50, 1000, 20.0), (200, 3000, 0.0)],
+    [(50, 3000, 0.0), (20, 20, 0.0), (5, 200, 0.0), (50, 1000, 20.0), (90, 3000, 0.0)],
     ids=["dense", "few", "hardly overlapping", "a random policy", "long"],
 )
 def test_d3_the_error_of_windows_of_one_history_is_the_spread_of_their_means(length, count, noise):
@@ -32,6 +32,20 @@ def test_d3_the_error_of_windows_of_one_history_is_the_spread_of_their_means(len
         means.append(mean), errors.append(error)
     # Of 300 means the spread is known to 4%, and of the errors one is off by up to 50%.
     assert math.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(means), rel=0.17)
+
+
+def test_d3_the_error_is_not_given_where_it_would_be_far_too_small():
+    rng = np.random.default_rng(4)
+    within = []
+    for _ in range(600):
+        values, starts = windows(rng, 1000, 90, 1000)
+        mean, error = estimate_mean(values, starts, np.full(1000, 90))
+        within.append(abs(mean) <= 1.96 * error)  # NaN is not within
+    assert np.mean(within) > 0.85  # known to 1.3%
+    values, starts = windows(rng, 1000, 150, 1000)  # longer than a tenth
+    assert math.isnan(estimate_mean(values, starts, np.full(1000, 150)).standard_error)
+    assert estimate_mean(np.arange(5), np.arange(5) * 100, np.full(5, 3)).standard_error > 0.0
+    assert math.isnan(estimate_mean(np.arange(4), np.arange(4) * 100, np.full(4, 3)).standard_error)
 
 
 def test_independent_episodes_have_the_error_of_a_sample():

@@ -900,3 +900,38 @@ def test_without_a_history_there_is_none():
         record = sekai.rollout(vec, lambda seen: np.zeros(2, np.int64), 3, seed=0, progress=False)
         assert record.history is None and record.episode_starts is None
         assert not any(name.startswith("history") for name in record.to_dict())
+
+
+class Unclocked(Along):
+    history_clock = None
+
+
+class Otherwise(Along):
+    history_clock = "start"
+
+
+class Untold(Along):
+    """Names a clock that its steps do not tell."""
+
+    def step(self, action):
+        result = super().step(action)
+        del result.info["bar"]
+        return result
+
+
+@pytest.mark.parametrize("second", [Unclocked, Otherwise, Untold])
+@pytest.mark.parametrize("autoreset", [True, False])
+def test_a_mixture_has_no_history(second, autoreset):
+    with sekai.SyncVecEnv([Along, second], autoreset=autoreset) as vec:
+        record = sekai.rollout(vec, lambda seen: np.zeros(2, np.int64), 9, seed=0, infos=("start",), progress=False)
+    assert len(record.episode_ends) >= 2
+    assert record.history is None and record.episode_starts is None
+    assert list(record.infos) == ["start"]
+
+
+def test_a_clock_that_no_step_tells_is_no_history():
+    with sekai.SyncVecEnv([Untold] * 2) as vec:
+        policy = lambda seen: np.zeros(2, np.int64)  # noqa: E731
+        assert sekai.rollout(vec, policy, 3, seed=0, progress=False).history is None
+        with pytest.raises(KeyError, match="no info 'bar' in the first step"):
+            sekai.rollout(vec, policy, 3, seed=0, infos=("bar",), progress=False)

@@ -351,14 +351,14 @@ def test_figures_leave_no_global_state_behind():
 
 def test_d3_returns_on_one_history_have_the_error_of_its_blocks():
     rewards = np.random.default_rng(0).normal(size=(100, 1)) * np.ones(200)
-    ends = [(step, env) for step in (19, 39, 59, 79, 99) for env in range(200)]
+    ends = [(step, env) for step in range(9, 100, 10) for env in range(200)]
     history = np.arange(1, 101)[:, None] * np.ones(200, np.int64)  # all are at one place
     record = make_rollout(rewards, ends=ends, history=history)
     label = labels(plot_returns(record).axes[0])[0]
     mean, error = estimate_mean(record.episode_returns, record.episode_starts, record.episode_lengths)
-    assert record.episode_starts.tolist() == [start for start in (0, 20, 40, 60, 80) for _ in range(200)]
-    assert label == f"mean {mean:.1f} ± {error:.1f} by blocks of history, sd 3.97, 1,000 episodes"
-    short = make_rollout(rewards[:20], ends=ends[:200], history=history[:20])
+    assert record.episode_starts.tolist() == [start for start in range(0, 100, 10) for _ in range(200)]
+    assert label == f"mean {mean:.1f} ± {error:.1f} by blocks of history, sd 3.43, 2,000 episodes"
+    short = make_rollout(rewards[:10], ends=ends[:200], history=history[:10])
     assert "(too short a history for an error)" in labels(plot_returns(short).axes[0])[0]
     band = labels(plot_rollout(record).axes[1])[1]
     assert band == "± 2 standard errors (independent rewards)"

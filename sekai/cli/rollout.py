@@ -26,7 +26,8 @@ class EpisodeLog:
     Attributes:
         num_envs: Number of sub-envs.
         limit: How many episodes to keep at most; None for all.
-        clock: The key of the info that says where on one history a sub-env is; None where there is no such history.
+        clock: The key of the info that says where on one history a sub-env is; None where there is no such history,
+            and as soon as an episode ends without that info.
         count: How many have ended, those beyond the limit included.
     """
 
@@ -65,8 +66,11 @@ class EpisodeLog:
             began = np.zeros(len(done), np.int64)
             if self.clock is not None:
                 told = infos.column(self.clock) if isinstance(infos, InfoList) else None
-                now = [infos[row][self.clock] for row in done.tolist()] if told is None else told[done]
-                began = np.asarray(now) - self._lengths[done]
+                now = [infos[row].get(self.clock) for row in done.tolist()] if told is None else told[done].tolist()
+                if None in now:
+                    self.clock = None
+                else:
+                    began = np.asarray(now) - self._lengths[done]
             self._ended.append((self._returns[done], self._lengths[done], terminated[done], truncated[done], began))
             self._returns[done] = 0.0
             self._lengths[done] = 0

@@ -36,7 +36,7 @@ class Rollout:
             where the terminal observation is simply the next one, and where no episode ended.
         infos: The info columns asked for, arrays (T, N, ...) (see ``rollout``).
         history: (T, N), where on the history that all sub-envs share each step led to, in steps; NaN where a sub-env is
-            frozen. None of an environment that tells of no such history (see ``rollout``).
+            frozen. None of an environment that tells of no such history, or not in each step (see ``rollout``).
     """
 
     observations: Any

@@ -42,7 +42,10 @@ def rollout(
 
     An environment whose sub-envs are all somewhere on one history may say so in an attribute ``history_clock``: the key
     of an info that is an integer, where on it a step has led to, one further in each step. That is kept as the
-    rollout's ``history``, from which the errors of means over its episodes follow.
+    rollout's ``history``, from which the errors of means over its episodes follow. Where sub-envs name no key or
+    different ones, or a step lacks the info, there is no history. Which history it is, nobody can see: sub-envs that
+    run along several of them (a ``SyncVecEnv`` of two files, say) but name one key are taken to be on one, where equal
+    clocks are the same time; let them name different keys if they are not.
 
     Args:
         vec: Any VecEnv, wrapped or not.
@@ -118,12 +121,12 @@ def fill(
 
 
 def history_clock(vec: VecEnv[Any, Any]) -> str | None:
-    """The key of the info that says where on one history a sub-env is; None where there is no such history."""
+    """The key of the info by which all sub-envs say where on one history they are; None where they name no one key."""
     try:
-        clock = vec.get_attr("history_clock")[0]
+        clock, *others = vec.get_attr("history_clock")
     except (AttributeError, SekaiError):  # through worker processes it is a VecEnvWorkerError
         return None
-    return clock if isinstance(clock, str) else None
+    return clock if isinstance(clock, str) and all(other == clock for other in others) else None
 
 
 def _check_keys(infos: Iterable[str]) -> list[str]:

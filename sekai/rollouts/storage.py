@@ -102,8 +102,13 @@ class Storage:
         self.truncated[step] = result.truncated
         if frozen is not None:
             self.frozen[step] = frozen
-        for column in self.columns.values():
-            column.write(step, result.infos)
+        for key, column in list(self.columns.items()):
+            try:
+                column.write(step, result.infos)
+            except KeyError:
+                if key in self._keys:
+                    raise
+                del self.columns[key]  # a clock that nobody has asked for and no sub-env tells: no history
         rows, observations = ended_observations(self._space, result)
         if self._autoreset and rows.size < np.count_nonzero(result.dones):
             row = min({*np.flatnonzero(result.dones).tolist()} - {*rows.tolist()})
@@ -132,5 +137,15 @@ class Storage:
             final_indices=np.concatenate([np.empty((0, 2), dtype=np.intp), *self._final_indices]),
             final_observations=join(self._final_observations, last_observations),
             infos={key: self.columns[key].array for key in self._keys},
-            history=None if self._clock is None else self.columns[self._clock].array,
+            history=self._history(),
         )
+
+    def _history(self) -> NDArray[Any] | None:
+        """The column of the clock, if every step has told it."""
+        column = None if self._clock is None else self.columns.get(self._clock)
+        if column is None or column.array.ndim != 2 or column.array.dtype.kind not in "iuf":
+            return None
+        # Integers have become float64 where a step has not told it, which only a frozen sub-env may leave out.
+        if column.array.dtype.kind == "f" and np.isnan(column.array[~self.frozen]).any():
+            return None
+        return column.array

@@ -62,13 +62,13 @@ class Examination:
             is_native = isinstance(vec.unwrapped, NativeVecEnv)
         if is_native:
             limit = self._limit(inputs)
-            self.problems += self.factory.unheeded(max_episode_steps=limit, autoreset_options={})
+            self.problems += self.factory.lost_arguments(max_episode_steps=limit, autoreset_options={})
         compiled = compiles()
         forms = find_forms(kernels) if compiled else []
         recording.global_draws |= global_draws(forms)
+        self.problems += recording.problems.values()
         if recording.completed:
             recording = self._record_ends(inputs, recording)
-        self.problems += recording.problems.values()
         if recording.completed:
             reference = ReferenceRun(self.factory, self.num_envs, inputs, recording.snapshots, recording.draws_shared)
             # Kernels that are not compiled take too long over thousands of rows.
@@ -91,7 +91,7 @@ class Examination:
         return bool(problems)
 
     def _record_ends(self, inputs: Inputs, recording: Recording) -> Recording:
-        """A recording in which episodes end, if there can be one."""
+        """A recording in which episodes end, if there can be one; what it finds besides goes to the problems."""
         if any(snapshot.done for snapshot in recording.snapshots):
             return recording
         limited = self.factory.having(max_episode_steps=self._limit(inputs))
@@ -104,6 +104,7 @@ class Examination:
         self.factory = limited
         with limited.open(self.num_envs) as vec:
             again = record(vec, inputs)
+        self.problems += [again.problems[kind] for kind in again.problems if kind not in recording.problems]
         again.problems = {**again.problems, **recording.problems}
         again.global_draws = recording.global_draws
         return again

@@ -69,7 +69,7 @@ class VecEnvFactory:
             raise Unheeded(f"factory: {lost}")
         return vec
 
-    def unheeded(self, **arguments: Any) -> list[str]:
+    def lost_arguments(self, **arguments: Any) -> list[str]:
         """Which of some arguments the factory takes, but does nothing with."""
         found = []
         for name, value in arguments.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -127,11 +128,15 @@ def _column(record: Rollout, info: str) -> NDArray[Any]:
 
 def of_each_episode(measure: _MeasureT) -> _MeasureT:
     """Let a measure that is one number of a path take ``Episodes``: those of each length go into it together."""
+    name = next(iter(inspect.signature(measure).parameters))
 
     @functools.wraps(measure)
-    def measured(first: Any, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(first, Episodes):
-            return measure(first, *args, **kwargs)
+    def measured(*args: Any, **kwargs: Any) -> Any:
+        if not args and name in kwargs:
+            args = (kwargs.pop(name),)
+        if not args or not isinstance(args[0], Episodes):
+            return measure(*args, **kwargs)
+        first, *others = args
         parts, order = [], []
         for length in np.unique(first.lengths).tolist() or [1]:  # of no episodes, an array of none
             rows = np.flatnonzero(first.lengths == length)
@@ -139,7 +144,7 @@ def of_each_episode(measure: _MeasureT) -> _MeasureT:
                 key: _side_by_side(value, rows, length) if isinstance(value, Episodes) else value
                 for key, value in kwargs.items()
             }
-            parts.append(measure(_side_by_side(first, rows, length), *args, **chosen))
+            parts.append(measure(_side_by_side(first, rows, length), *others, **chosen))
             order.append(rows)
         back = np.argsort(np.concatenate(order))
         if isinstance(parts[0], Estimate):

@@ -509,6 +509,20 @@ def test_d4_measures_of_episodes_do_not_take_a_reset_for_a_loss():
     assert mean == estimate_mean(metrics.total_return(paths)) and mean.standard_error > 0.0
 
 
+def test_measures_take_their_first_argument_by_its_name():
+    paths = metrics.episodes(rising(), "wealth", start=1.0)
+    traded = metrics.episodes(rising(), "traded", start=None)
+    assert metrics.max_drawdown(wealth=[2.0, 1.0, 3.0]) == 0.5
+    assert metrics.max_drawdown(wealth=paths).tolist() == metrics.max_drawdown(paths).tolist()
+    assert metrics.sharpe_ratio(periods_per_year=4, wealth=PATH) == metrics.sharpe_ratio(PATH, 4)
+    given = metrics.turnover(wealth=paths, periods_per_year=252, traded=traded)
+    assert given.tolist() == metrics.turnover(traded, 252, wealth=paths).tolist()
+    with pytest.raises(TypeError, match=r"max_drawdown\(\) missing 1 required positional argument: 'wealth'"):
+        metrics.max_drawdown()
+    with pytest.raises(TypeError, match="multiple values for argument 'wealth'"):
+        metrics.max_drawdown(paths, wealth=paths)
+
+
 def test_the_first_value_of_an_episode_may_be_told():
     record = rising()
     firsts = [path[0] for path in metrics.episodes(record, "wealth", start=[3.0, 4.0])]
