@@ -97,6 +97,8 @@ class CsvFile(NamedTuple):
         """
         if not self.first or self.encoding != "utf-8-sig" or b'"' in self.raw or b"\0" in self.raw:
             return None
+        if not all(cell for name, cell in zip(self.names, self.first, strict=True) if name in texts):
+            return None  # how the dates below are written cannot be told
         pandas = _import_pandas() if len(self.raw) >= _LARGE else sys.modules.get("pandas")
         if pandas is None:
             return None
