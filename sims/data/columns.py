@@ -180,10 +180,11 @@ def _find_dates(
 
 def _may_be_dates(name: Any, first: Callable[[Any], Any], cells: Callable[[Any], NDArray[Any]]) -> bool:
     """Whether a column of numbers, or digits, is one of days, moments or Unix times by all that can be told."""
-    means_date = _MEANS_DATE.search(plain_name(name)) is not None
-    if not means_date and _MEANS_NUMBER.search(plain_name(name)):
+    key = plain_name(name)
+    means_date, means_number = (pattern.search(key) is not None for pattern in (_MEANS_DATE, _MEANS_NUMBER))
+    if means_number and not means_date:
         return False
     cell = first(name)
     if isinstance(cell, (np.timedelta64, datetime.timedelta)):
         return True
-    return is_date(cell) and are_dates(cells(name), in_order=not means_date)
+    return is_date(cell) and are_dates(cells(name), in_order=means_number or not means_date)

@@ -110,7 +110,9 @@ def as_history(prices: Any, *, price: str | None = None, zero_volume: str | None
             ``PriceHistory.columns`` tells what was found.
 
             Prices are real numbers or their text. Dates are days or times, as datetime objects, datetime64, text (year,
-            month, day, or with dots also day, month, year) or Unix times; with a time zone they are converted to UTC.
+            month, day, or with dots also day, month, year), digits (20240131, 202401310930, 20240131093000) or Unix
+            times; with a time zone they are converted to UTC. What looks like dates in a column of another name is
+            refused where there are no others.
             Times of day are 09:30:00, 9:30, or numbers: 930 is half past nine, unless one in the column has more than
             four digits, as 93000.
             Rows are oldest first, or newest first, which are turned around.

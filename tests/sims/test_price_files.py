@@ -261,6 +261,13 @@ def test_c1_c2_what_cannot_be_read_is_refused_by_name(table, text):
         ),
         (b"2024.01.04,00:00,99.5\n2024.01.05,00:00,99.5\n", "line 1: expected the names of the columns, got values"),
         (
+            b"sep=;\ndate;close\n2024-01-04;1\n",
+            "line 1: expected the names of the columns, got 'sep=;', which is a word",
+        ),
+        (b"\xef\xbb\xbfSEP=,\r\ndate,close\r\n", "got 'SEP=,', which is a word to Excel alone: leave this line out"),
+        ("date,close\n".encode("utf-16-le"), "got UTF-16 without a byte order mark, or no text: write it as UTF-8"),
+        (gzip.compress("date,close\n".encode("utf-16-be")), "got UTF-16 without a byte order mark, or no text"),
+        (
             b"Price,Close\nTicker,AAPL\nDate,\n2024-01-04,1.0\n",
             "hand in pandas.read_csv(path, header=[0, 1], index_col=0)",
         ),
@@ -342,6 +349,7 @@ def test_c1_dates_are_read_under_the_names_that_vendors_give_them(name):
         ("x", [1_500_000_000] * 4),
         ("x", [1.5e9, 1.6e9, 1.7e9, 1.8e9 + 0.5]),
         ("Quote Volume", [1_500_000_000, 1_600_000_000, 1_700_000_000, 1_800_000_000]),
+        ("volume_today", [1_500_000_000, 1_400_000_000, 1_600_000_000, 1_300_000_000]),
         ("high", [120_000_000, 130_000_000, 140_000_000, 150_000_000]),
         ("name", ["x", "2024-01-05", "", None]),
         ("pairs", [(1, 2), (3, 4), (5, 6), (7, 8)]),
@@ -354,6 +362,12 @@ def test_c1_other_numbers_are_no_dates(tmp_path, name, cells):
     frame.to_csv(path, index=False)
     for prices in ({name: cells, "close": CLOSE}, frame, path):
         assert as_history(prices).date is None
+
+
+def test_c1_rows_out_of_order_are_no_way_around_where_a_name_means_dates():
+    for cells in ([20240105, 20240104, 20240105, 20240104], ["20240105", "20240104"] * 2, [1704412800, 1704326400] * 2):
+        with pytest.raises(ValueError, match="got 'Handelsdatum', which looks like dates"):
+            as_history({"Handelsdatum": cells, "close": CLOSE})
 
 
 def test_c1_times_since_the_start_are_no_dates():
