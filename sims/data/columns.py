@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from sims.data.dates import is_date, is_time, looks_like_date
+import numpy as np
+from numpy.typing import NDArray
+
+from sims.data.dates import are_dates, is_date, is_time, looks_like_date
 
 #: Names as ``plain_name`` gives them, the first of which that a table has is taken.
 _NAMES = {
@@ -17,10 +21,21 @@ _NAMES = {
     # Where quotes are counted too, it is those: MetaTrader writes 0 for the volume of currencies.
     "volume": ("tickvol", "tick_volume", "volume", "vol"),
 }
+#: Days as vendors of data call them.
+_DAYS = (
+    *("date", "dates", "trade_date", "tradedate", "trading_date", "tradingdate", "trading_day", "exchange_date"),
+    *("quote_date", "price_date", "datadate", "dlycaldt", "caldt", "trddt", "yyyymmdd"),
+)
 #: Dates: what tells the time within a day before what may tell the day alone.
 _DATES = (
     *("datetime", "date_time", "timestamp", "open_time", "opentime", "gmt_time", "local_time", "utc_time"),
-    *("date", "time", "unix", "epoch"),
+    *("window_start", "date", "time", "unix", "epoch", *_DAYS[1:]),
+)
+#: Names of what may be dates in any order, and of other numbers, which may look like dates for a while.
+_MEANS_DATE = re.compile("date|time|day|stamp|datum")
+_MEANS_NUMBER = re.compile(
+    "vol|amount|amt|turnover|value|cap|share|trades|count|interest|money|quantity|qty|notional|obv"
+    "|open|high|low|close|price|vwap|average|bid|ask|settle"
 )
 #: What an index without a name is called once it is a column.
 _NAMELESS = ("", "unnamed_0", "index")
@@ -33,13 +48,20 @@ def plain_name(name: Any) -> str:
 
 
 def find_columns(
-    names: Iterable[Any], first: Callable[[Any], Any], *, where: str, price: str | None, index: Any = None
+    names: Iterable[Any],
+    first: Callable[[Any], Any],
+    cells: Callable[[Any], NDArray[Any]],
+    *,
+    where: str,
+    price: str | None,
+    index: Any = None,
 ) -> dict[str, Any]:
     """The columns that a history is made from.
 
     Args:
         names: The names of all columns.
-        first: From a name to the first cell of the column, None without one.
+        first: From a name to the first cell of the column that is not missing, None without one.
+        cells: From a name to all cells of the column, which is asked for only where it matters.
         where: What an error calls the table.
         price: The column of closes that is asked for, as it is called or by ``plain_name``; None for "close".
         index: The column that is known to hold the dates; None for none.
@@ -96,7 +118,7 @@ def find_columns(
     if volume is not None:
         found["volume"] = volume
     others = [name for name in listed if name not in found.values()]
-    found.update(_find_dates(others, plain, pick, first, where, index))
+    found.update(_find_dates(others, plain, pick, first, cells, where, index))
     return found
 
 
@@ -132,12 +154,13 @@ def _find_dates(
     plain: dict[str, Any],
     pick: Callable[[Sequence[str]], Any],
     first: Callable[[Any], Any],
+    cells: Callable[[Any], NDArray[Any]],
     where: str,
     index: Any,
 ) -> dict[str, Any]:
     if index is not None:
         return {"date": index}
-    day, time, date = pick(["date"]), pick(["time"]), pick(_DATES)
+    day, time, date = pick(_DAYS), pick(["time"]), pick(_DATES)
     # What is no time of day is refused where it is read, unless there is a better column than these two.
     if day is not None and time is not None and (date is day or is_time(first(time))):
         return {"date": day, "time": time}
@@ -146,10 +169,22 @@ def _find_dates(
         date = next((name for name in nameless if looks_like_date(first(name)) or is_date(first(name))), None)
     if date is not None:
         return {"date": date}
-    looks = [name for name in names if looks_like_date(first(name))]
+    looks = [name for name in names if looks_like_date(first(name)) or _may_be_dates(name, first, cells)]
     if looks:
         raise ValueError(
             f"{where}: expected dates in a column 'date', got {', '.join(repr(str(name)) for name in looks)}, which "
             "looks like dates: call it 'date', or leave it out"
         )
     return {}
+
+
+def _may_be_dates(name: Any, first: Callable[[Any], Any], cells: Callable[[Any], NDArray[Any]]) -> bool:
+    """Whether a column of numbers, or digits, is one of days, moments or Unix times by all that can be told."""
+    key = plain_name(name)
+    means_date, means_number = (pattern.search(key) is not None for pattern in (_MEANS_DATE, _MEANS_NUMBER))
+    if means_number and not means_date:
+        return False
+    cell = first(name)
+    if isinstance(cell, (np.timedelta64, datetime.timedelta)):
+        return True
+    return is_date(cell) and are_dates(cells(name), in_order=means_number or not means_date)

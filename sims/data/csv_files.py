@@ -97,6 +97,8 @@ class CsvFile(NamedTuple):
         """
         if not self.first or self.encoding != "utf-8-sig" or b'"' in self.raw or b"\0" in self.raw:
             return None
+        if not all(cell for name, cell in zip(self.names, self.first, strict=True) if name in texts):
+            return None  # how the dates below are written cannot be told
         pandas = _import_pandas() if len(self.raw) >= _LARGE else sys.modules.get("pandas")
         if pandas is None:
             return None
@@ -147,6 +149,11 @@ def open_csv(path: str | os.PathLike[str]) -> CsvFile:
     where = os.fspath(path)
     raw, encoding = _unpack(where, _read_file(where))
     line = io.TextIOWrapper(io.BytesIO(raw), encoding).readline()
+    if re.match("sep=", line, re.IGNORECASE):
+        raise ValueError(
+            f"{where}, line 1: expected the names of the columns, got {line.strip()!r}, which is a word to Excel "
+            "alone: leave this line out"
+        )
     delimiter = max(_DELIMITERS, key=line.count)
     reader = _reader(raw, encoding, delimiter)
     try:
@@ -214,6 +221,8 @@ def _unpack(where: str, raw: bytes) -> tuple[bytes, str]:
             raise ValueError(f"{expected}, got {remedy}")
     try:
         raw = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
+        if b"\0" in raw[:2]:
+            raise ValueError(f"{expected}, got UTF-16 without a byte order mark, or no text: write it as UTF-8")
         encoding = "utf-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
         if not raw.isascii():
             raw.decode(encoding)

@@ -2,8 +2,9 @@
 
 Text is a day (``2024-01-31``, ``2024.01.31``, ``2024/01/31``, ``20240131``, ``31.01.2024``), with a time of day or not
 (``09:30``, ``09:30:00.5``, ``093000``, behind a space or a T), with a time zone or not (``Z``, ``+02:00``, ``UTC``,
-``GMT+0200``). Numbers are days (20240131) or Unix times, whose size says whether they count seconds, milliseconds,
-microseconds or nanoseconds. Days and months in an order that only their writer knows (``01/02/2024``) are no dates.
+``GMT+0200``). Numbers are days (20240131), moments (202401310930, and with seconds or milliseconds behind that) or Unix
+times, whose size says whether they count seconds, milliseconds, microseconds or nanoseconds. Days and months in an
+order that only their writer knows (``01/02/2024``) are no dates.
 
 Times of day in a column of their own are ``09:30``, ``9:30``, ``09:30:00.5``, ``0930`` or ``093000``. Of those without
 colons libraries make numbers, which have lost their zeros (930, 93000): a column in which none has more than four
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,15 +28,36 @@ _TEXT = re.compile(
     r"(?P<zone>Z| ?(?:UTC|GMT)?(?P<sign>[-+])(?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2}))?| ?(?:UTC|GMT))?)?"
 )
 _TIME = re.compile(r"([0-9]{2})(:?)([0-9]{2})(?:\2([0-9]{2})(?:[.]([0-9]{1,9}))?)?")
-_UNIX = re.compile(r"[0-9]{9,19}(?:[.]0*)?")
+#: Numbers as text, days as well where a library has made "20240131.0" of them.
+_NUMBER = re.compile(r"[0-9]{9,19}(?:[.]0*)?|[0-9]{8}[.]0*")
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_YEAR = r"(?:19|20|21)[0-9]{2}"
 #: Text that means a date to whoever wrote it, readable here or not.
 _LOOKS = re.compile(
-    r"[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}([T ].*)?|[0-9]{1,2}[- ]?[A-Za-z]{3,9}[- ,]+[0-9]{2,4}.*"
-    r"|[A-Za-z]{3,9}[. ]+[0-9]{1,2},? +[0-9]{4}.*"
+    # 2024-01-03, 1/3/24; 3-Jan-24, with a month in any language
+    r"[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}([T ].*)?|[0-9]{1,2}[- ]?[a-z]{3,9}[- ,]+[0-9]{2,4}.*"
+    # Jan 3, 2024; Wed Jan 3 09:30:00 2024; Wed, 3 Jan 2024
+    rf"|(?:[a-z]{{3,9}}[.,]? +)?[a-z]{{3,9}}[. ]+[0-9]{{1,2}},? +(?:[0-9:.]+ +)?{_YEAR}.*"
+    r"|[a-z]{3,9}[.,]? +[0-9]{1,2}[- ][a-z]{3,9}[- ][0-9]{2,4}.*"
+    # 03Jan2024, 03/Jan/2024; Jan-03-2024, Jan 2024; 2024/Jan/03, 2024Jan
+    rf"|[0-9]{{1,2}}[-/. ]?{_MONTH}[-/., ]*[0-9]{{2,4}}.*|{_MONTH}[-/., ]*(?:[0-9]{{1,2}}[-/., ]+)?{_YEAR}.*"
+    rf"|{_YEAR}[-/. ]?{_MONTH}(?:[-/. ]?[0-9]{{1,2}}.*)?"
+    # 2024-01, 2024M01, 01/2024; 2024-W03-1; 2024Q3, Q3 2024; the day of a year, 2024-003
+    rf"|{_YEAR}(?:[-/]|-?m)(?:0?[1-9]|1[0-2])|(?:0?[1-9]|1[0-2])[-/]{_YEAR}|{_YEAR}-?w[0-9]{{2}}(?:-?[1-7])?"
+    rf"|{_YEAR}[- ]?q[1-4]|q[1-4][- ]?{_YEAR}|{_YEAR}-[0-3][0-9]{{2}}|{_YEAR}年.*",
+    re.IGNORECASE,
 )
+_MISSING = ("", "-", "nan", "nat", "na", "n/a", "<na>", "null", "none", "masked")
 
 #: From what size on a Unix time counts in which unit: seconds since 1973.
 _UNITS = ((10**17, "ns"), (10**14, "us"), (10**11, "ms"), (10**8, "s"))
+#: Moments as digits: from when on, until when, and how many digits that are. As Unix times these would be in 1976 or
+#: after 2570.
+_MOMENTS = (
+    (1900_01_01_0000, 2200_12_31_2359, 12),
+    (1900_01_01_000000, 2200_12_31_235959, 14),
+    (1900_01_01_000000_000, 2200_12_31_235959_999, 17),
+)
 #: A float64 holds every integer up to here.
 _EXACT = 2**53
 
@@ -48,8 +71,42 @@ _NO_TIME = np.timedelta64("NaT", "s")
 def looks_like_date(cell: Any) -> bool:
     """Whether this is a date beyond doubt, or text that was meant to be one; numbers are not."""
     if isinstance(cell, str):
-        return _LOOKS.fullmatch(cell.strip()) is not None
+        text = cell.strip()
+        return _LOOKS.fullmatch(text) is not None or (not text.isdigit() and _TEXT.fullmatch(text) is not None)
     return isinstance(cell, (datetime.date, np.datetime64))
+
+
+def first_given(cells: Iterable[Any]) -> Any:
+    """The first cell that is not missing, bytes as text; None where all are."""
+    given = (cell for cell in cells if not _is_missing(cell))
+    return next((cell.decode("latin-1") if isinstance(cell, bytes) else cell for cell in given), None)
+
+
+def are_dates(cells: NDArray[Any], *, in_order: bool) -> bool:
+    """Whether all these, but for missing ones, are days or moments as numbers, or Unix times, from 1900 to 2200.
+
+    Args:
+        cells: A column, of any dtype.
+        in_order: Whether they also have to rise or to fall from the first to the last, as other numbers hardly do.
+    """
+    moments, _ = read_dates(cells[np.array([not _is_missing(cell) for cell in cells], dtype=bool)])
+    if len(moments) == 0 or np.isnat(moments).any():
+        return False
+    years = moments.astype("datetime64[Y]")
+    if (years < np.datetime64("1900")).any() or (years > np.datetime64("2200")).any():
+        return False
+    rises, falls = (moments[1:] >= moments[:-1]).all(), (moments[1:] <= moments[:-1]).all()
+    return not in_order or bool(rises != falls)
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, bytes):
+        cell = cell.decode("latin-1")
+    if isinstance(cell, (float, np.floating)):
+        return bool(np.isnan(cell))
+    if isinstance(cell, (int, np.integer)):
+        return False
+    return str(cell).strip().lower() in _MISSING  # NA, NaT and None as well
 
 
 def is_date(cell: Any) -> bool:
@@ -73,6 +130,9 @@ def read_dates(cells: NDArray[Any]) -> tuple[NDArray[np.datetime64], NDArray[np.
         quick = _from_text(cells)
     elif cells.dtype.kind == "U" or (cells.dtype.kind == "O" and all(type(cell) is str for cell in cells)):
         quick = _from_text(_as_bytes(cells))
+    elif cells.dtype.kind == "O" and all(type(cell) in (int, float) for cell in cells):
+        numbers = np.array(list(cells))
+        quick = _from_numbers(numbers) if numbers.dtype.kind in "iuf" else None  # integers may be too large for any
     if quick is not None:
         return quick[0], np.full(len(cells), quick[1])
     pairs = [_parse_date(cell) for cell in _listed(cells)]
@@ -125,7 +185,7 @@ def _parse_date(cell: Any) -> tuple[np.datetime64, bool]:
             return (_NAT if np.datetime_data(cell.dtype)[0] in ("Y", "M") else cell), False
         if isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime):
             return np.datetime64(cell), False
-        if isinstance(cell, (int, float, np.integer, np.floating)) and not isinstance(cell, bool):
+        if isinstance(cell, (int, float, np.integer, np.floating)) and not isinstance(cell, (bool, np.timedelta64)):
             numbers = _from_numbers(np.array([cell]))
             return (_NAT if numbers is None else numbers[0][0]), False
     except (ValueError, OverflowError):  # the 30th of February
@@ -134,7 +194,7 @@ def _parse_date(cell: Any) -> tuple[np.datetime64, bool]:
 
 
 def _parse_text(cell: str) -> tuple[np.datetime64, bool]:
-    if _UNIX.fullmatch(cell):
+    if _NUMBER.fullmatch(cell):
         numbers = _from_numbers(np.array([int(cell.partition(".")[0])]))
         return (_NAT if numbers is None else numbers[0][0]), False
     found = _TEXT.fullmatch(cell)
@@ -169,10 +229,22 @@ def _from_numbers(numbers: NDArray[Any]) -> tuple[NDArray[np.datetime64], bool] 
     low, high = int(whole.min()), int(whole.max())
     if 1000_01_01 <= low and high <= 9999_12_31:
         return _from_text(whole.astype("S8"))
+    for least, most, digits in _MOMENTS:
+        if least <= low and high <= most:
+            return _from_digits(whole, digits)
     for least, unit in _UNITS:
         if low >= least:
             return (whole.astype(f"datetime64[{unit}]"), False) if high < least * 1000 or unit == "ns" else None
     return None
+
+
+def _from_digits(numbers: NDArray[np.int64], digits: int) -> tuple[NDArray[np.datetime64], bool] | None:
+    """Moments without anything between their parts."""
+    characters = _characters(numbers.astype(f"S{digits}"))
+    parts = [characters[:, :8], np.full((len(numbers), 1), ord("T"), np.uint8), characters[:, 8:14]]
+    if digits > 14:
+        parts += [np.full((len(numbers), 1), ord("."), np.uint8), characters[:, 14:]]
+    return _from_text(_texts(np.concatenate(parts, axis=1)))
 
 
 def _from_text(cells: NDArray[np.bytes_]) -> tuple[NDArray[np.datetime64], bool] | None:
@@ -187,8 +259,8 @@ def _from_text(cells: NDArray[np.bytes_]) -> tuple[NDArray[np.datetime64], bool]
     least = np.frombuffer(re.sub("[0-9]", "0", first).encode(), np.uint8)
     most = np.frombuffer(re.sub("[0-9]", "9", first).encode(), np.uint8)
     if rest.any() or (characters < least).any() or (characters > most).any():
-        return None
-    if _UNIX.fullmatch(first):
+        return _from_numbers(cells.astype(np.int64)) if _are_unix(cells) else None
+    if _NUMBER.fullmatch(first):
         return None if "." in first else _from_numbers(cells.astype(np.int64))
     found = _TEXT.fullmatch(first)
     if found is None:
@@ -214,6 +286,13 @@ def _from_text(cells: NDArray[np.bytes_]) -> tuple[NDArray[np.datetime64], bool]
 
     minutes = 60 * number("zh") + (0 if found["zm"] is None else number("zm"))
     return dates - (minutes if found["sign"] == "+" else -minutes).astype("timedelta64[m]"), True
+
+
+def _are_unix(cells: NDArray[np.bytes_]) -> bool:
+    """Whether these are digits alone, too many for a day: their unit shows only where all are seen together."""
+    characters = _characters(cells)
+    is_digit = (characters >= ord("0")) & (characters <= ord("9"))
+    return 9 <= characters.shape[1] <= 18 and bool(is_digit[:, :9].all() and (is_digit | (characters == 0)).all())
 
 
 def _characters(cells: NDArray[np.bytes_]) -> NDArray[np.uint8]:

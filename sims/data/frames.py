@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sims.data.columns import plain_name
-from sims.data.dates import is_date, looks_like_date
+from sims.data.dates import first_given, is_date, looks_like_date
 from sims.data.table import Table
 
 
@@ -68,14 +68,15 @@ def _is_dated(pandas: Any, column: Any) -> bool:
 
 def _has_dates(pandas: Any, index: Any) -> bool:
     """Whether these are dates beyond doubt."""
-    return isinstance(index, (pandas.DatetimeIndex, pandas.PeriodIndex)) or (
-        len(index) > 0 and looks_like_date(index[0])
+    # Times since nobody knows when are refused as dates, as which they are meant.
+    return isinstance(index, (pandas.DatetimeIndex, pandas.PeriodIndex, pandas.TimedeltaIndex)) or looks_like_date(
+        first_given(index)
     )
 
 
 def _may_be_dates(pandas: Any, index: Any) -> bool:
     """Whether these are days such as 20240131 or Unix times."""
-    if len(index) == 0 or not is_date(index[0]):
+    if not is_date(first_given(index)):
         return False
     # Numbers of rows, the last row first, may begin with what could be a day, but end at 0. Three days in a row, on the
     # other hand, are a range as well once `read_csv` has read them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -109,7 +110,9 @@ def as_history(prices: Any, *, price: str | None = None, zero_volume: str | None
             ``PriceHistory.columns`` tells what was found.
 
             Prices are real numbers or their text. Dates are days or times, as datetime objects, datetime64, text (year,
-            month, day, or with dots also day, month, year) or Unix times; with a time zone they are converted to UTC.
+            month, day, or with dots also day, month, year), digits (20240131, 202401310930, 20240131093000) or Unix
+            times; with a time zone they are converted to UTC. What looks like dates in a column of another name is
+            refused where there are no others.
             Times of day are 09:30:00, 9:30, or numbers: 930 is half past nine, unless one in the column has more than
             four digits, as 93000.
             Rows are oldest first, or newest first, which are turned around.
@@ -140,7 +143,12 @@ def as_history(prices: Any, *, price: str | None = None, zero_volume: str | None
     if not is_path(prices):
         table = as_table(prices)
         roles = find_columns(
-            table.columns, lambda name: _first(table, name), where=table.where, price=price, index=table.index
+            table.columns,
+            lambda name: dates.first_given(_unused_cells(table, name)),
+            lambda name: _unused_cells(table, name),
+            where=table.where,
+            price=price,
+            index=table.index,
         )
         return _make_history(table, roles, zero_volume)
     file = open_csv(prices)
@@ -149,8 +157,16 @@ def as_history(prices: Any, *, price: str | None = None, zero_volume: str | None
             f"{file.where}, line 2: expected prices, got tickers, as yfinance writes them above prices: hand in "
             "pandas.read_csv(path, header=[0, 1], index_col=0)"
         )
-    first = dict(zip(file.names, file.first, strict=True)) if file.first else {}
-    roles = find_columns(file.names, first.get, where=file.where, price=price)
+    read_carefully = functools.cache(file.read_carefully)
+
+    def cells(name: str) -> NDArray[Any]:
+        return read_carefully().cells(name)
+
+    def first(name: str) -> Any:
+        cell = dates.first_given(file.first[file.names.index(name) :][:1])
+        return dates.first_given(cells(name)) if cell is None else cell
+
+    roles = find_columns(file.names, first, cells, where=file.where, price=price)
     texts = [roles[role] for role in ("date", "time") if role in roles]
     quick = file.read_quickly([name for name in roles.values() if name not in texts], texts)
     if quick is not None:
@@ -158,16 +174,15 @@ def as_history(prices: Any, *, price: str | None = None, zero_volume: str | None
             return _make_history(quick, roles, zero_volume)
         except ValueError:
             pass  # the careful reader names the line
-    return _make_history(file.read_carefully(), roles, zero_volume)
+    return _make_history(read_carefully(), roles, zero_volume)
 
 
-def _first(table: Table, column: Any) -> Any:
-    """The first cell of a column; None where it has none."""
-    values = table.columns[column]
+def _unused_cells(table: Table, column: Any) -> NDArray[Any]:
+    """The cells of a column that may not be needed; none where it has not one axis."""
     try:
-        return values[0] if isinstance(values, (list, tuple)) else np.asarray(values).reshape(-1)[0]
-    except IndexError:
-        return None
+        return table.cells(column)
+    except ValueError:
+        return np.empty(0)
 
 
 def _make_history(table: Table, roles: Mapping[str, Any], zero_volume: str | None) -> PriceHistory:

@@ -115,6 +115,17 @@ FILES = {
         lines_of("date,time,open,close", [(*split_at(m), o, c) for m, o, c in zip(MINUTES, OPEN, CLOSE, strict=True)]),
         MINUTES,
     ),
+    "Tushare, newest first": (
+        lines_of("ts_code,trade_date,open,high,low,close", [("X", *row) for row in bars(days("%Y%m%d"))[::-1]]),
+        DAYS,
+    ),
+    "moments as digits": (lines_of("date,open,high,low,close", bars(minutes("%Y%m%d%H%M"))), MINUTES),
+    "moments as digits, with seconds": (lines_of("time,open,high,low,close", bars(minutes("%Y%m%d%H%M%S"))), MINUTES),
+    "moments as digits, with milliseconds": (
+        lines_of("time,open,high,low,close", bars(minutes("%Y%m%d%H%M%S000"))),
+        MINUTES,
+    ),
+    "days that were numbers with holes": (lines_of("date,open,high,low,close", bars(days("%Y%m%d.0"))), DAYS),
     "slashes": (lines_of("date,open,high,low,close", bars(days("%Y/%m/%d"))), DAYS),
     "without dates": (lines_of("open,high,low,close,name", [(*row[1:], "x") for row in bars(DAYS)]), None),
 }
@@ -169,6 +180,9 @@ def test_c5_any_float_is_read_alike_with_and_without_pandas(tmp_path, monkeypatc
         ("date,close\n1704067200,1\n1704067200.5,2\n", "line 3, column 'date': expected a date such as"),
         ("date,time,close\n2024-01-04,09:30,1\n2024-01-04,25:00,2\n", "line 3, column 'time': expected a time of day"),
         ("date,close\n2024-02-29,1\n2023-02-29,2\n", "line 3, column 'date': expected a date such as"),
+        ("date,close\n,1\n2024-01-02,2\n", "line 2, column 'date': expected a date such as"),
+        ("date,time,close\n2024-01-02,,1\n2024-01-02,09:30,2\n", "line 2, column 'time': expected a time of day"),
+        ("date,close\n202402290930,1\n202302290930,2\n", "line 3, column 'date': expected a date such as"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_alike_with_and_without_pandas(tmp_path, monkeypatch, text, error):
@@ -247,6 +261,13 @@ def test_c1_c2_what_cannot_be_read_is_refused_by_name(table, text):
         ),
         (b"2024.01.04,00:00,99.5\n2024.01.05,00:00,99.5\n", "line 1: expected the names of the columns, got values"),
         (
+            b"sep=;\ndate;close\n2024-01-04;1\n",
+            "line 1: expected the names of the columns, got 'sep=;', which is a word",
+        ),
+        (b"\xef\xbb\xbfSEP=,\r\ndate,close\r\n", "got 'SEP=,', which is a word to Excel alone: leave this line out"),
+        ("date,close\n".encode("utf-16-le"), "got UTF-16 without a byte order mark, or no text: write it as UTF-8"),
+        (gzip.compress("date,close\n".encode("utf-16-be")), "got UTF-16 without a byte order mark, or no text"),
+        (
             b"Price,Close\nTicker,AAPL\nDate,\n2024-01-04,1.0\n",
             "hand in pandas.read_csv(path, header=[0, 1], index_col=0)",
         ),
@@ -263,6 +284,115 @@ def test_a_file_in_utf16_is_read_as_metatrader_writes_it(tmp_path):
     path = tmp_path / "bars.csv.gz"
     path.write_bytes(gzip.compress(FILES["MetaTrader 5"][0].encode("utf-16")))
     assert as_history(path).close.tolist() == CLOSE and same(as_history(path).date, MINUTES)
+
+
+# -- dates under other names -------------------------------------------------------------------------------
+
+NEWEST = DAYS[::-1]
+#: Dates, newest first, which nothing but their values tells.
+UNNAMED = {
+    "days as text": [day.replace("-", "") for day in NEWEST],
+    "days": [int(day.replace("-", "")) for day in NEWEST],
+    "days of floats with a hole": [np.nan, *(float(day.replace("-", "")) for day in NEWEST[1:])],
+    "moments": [int(day.replace("-", "")) * 10_000 + 930 for day in NEWEST],
+    **{
+        f"Unix times in {unit}": np.array(NEWEST, f"M8[{unit}]").astype(int).tolist()
+        for unit in ("s", "ms", "us", "ns")
+    },
+    "a hole first": [None, *NEWEST[1:]],
+    "a blank first": ["", *NEWEST[1:]],
+    "a month in letters": ["09Jan2024", "08Jan2024", "05Jan2024", "04Jan2024"],
+    "a month between": ["2024/Jan/09", "2024/Jan/08", "2024/Jan/05", "2024/Jan/04"],
+    "the day of the week": ["Tue Jan 9 2024", "Mon Jan 8 2024", "Fri Jan 5 2024", "Thu Jan 4 2024"],
+    "as C writes it": ["Tue Jan  9 09:30:00 2024"] * 4,
+    "months": ["2024-04", "2024-03", "2024-02", "2024-01"],
+    "weeks": ["2024-W04", "2024-W03", "2024-W02", "2024-W01"],
+    "quarters": ["2024Q4", "2024Q3", "2024Q2", "2024Q1"],
+}
+
+
+@pytest.mark.parametrize("cells", UNNAMED.values(), ids=UNNAMED)
+def test_c1_dates_under_a_name_that_is_not_read_are_refused_by_name(tmp_path, cells):
+    frame = pd.DataFrame({"t": cells, "close": CLOSE})
+    path = tmp_path / "bars.csv"
+    frame.to_csv(path, index=False)
+    for prices in ({"t": cells, "close": CLOSE}, frame, path):
+        with pytest.raises(
+            ValueError, match="expected dates in a column 'date', got 't', which looks like dates: call"
+        ):
+            as_history(prices)
+    with pytest.raises(ValueError, match="'Datum'"):
+        as_history(frame.set_index(pd.Index(cells, name="Datum"))[["close"]])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["trade_date", "TradeDate", "datadate", "DlyCalDt", "Dates", "Exchange Date", "window_start", "YYYYMMDD"],
+)
+def test_c1_dates_are_read_under_the_names_that_vendors_give_them(name):
+    for cells in (UNNAMED["days"], UNNAMED["days as text"], NEWEST):
+        history = as_history({name: cells, "close": CLOSE})
+        assert history.close.tolist() == CLOSE[::-1] and same(history.date, DAYS) and history.columns["date"] == name
+    table = {"trade_date": ["20240105"] * 2, "time": ["09:30", "09:31"], "close": CLOSE[:2]}
+    assert same(as_history(table).date, ["2024-01-05T09:30", "2024-01-05T09:31"])
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("n", [0, 1, 2, 3]),
+        ("n", [3, 2, 1, 0]),
+        ("year", [2021, 2022, 2023, 2024]),
+        ("code", [20240104, 20240105, 20240199, 20240201]),
+        ("code", [1_500_000_000, 1_400_000_000, 1_600_000_000, 1_300_000_000]),
+        ("shares", [1_500_000_000] * 4),
+        ("x", [1_500_000_000] * 4),
+        ("x", [1.5e9, 1.6e9, 1.7e9, 1.8e9 + 0.5]),
+        ("Quote Volume", [1_500_000_000, 1_600_000_000, 1_700_000_000, 1_800_000_000]),
+        ("volume_today", [1_500_000_000, 1_400_000_000, 1_600_000_000, 1_300_000_000]),
+        ("high", [120_000_000, 130_000_000, 140_000_000, 150_000_000]),
+        ("name", ["x", "2024-01-05", "", None]),
+        ("pairs", [(1, 2), (3, 4), (5, 6), (7, 8)]),
+        ("flag", [True, False, True, True]),
+    ],
+)
+def test_c1_other_numbers_are_no_dates(tmp_path, name, cells):
+    path = tmp_path / "bars.csv"
+    frame = pd.DataFrame({name: cells, "close": CLOSE})
+    frame.to_csv(path, index=False)
+    for prices in ({name: cells, "close": CLOSE}, frame, path):
+        assert as_history(prices).date is None
+
+
+def test_c1_rows_out_of_order_are_no_way_around_where_a_name_means_dates():
+    for cells in ([20240105, 20240104, 20240105, 20240104], ["20240105", "20240104"] * 2, [1704412800, 1704326400] * 2):
+        with pytest.raises(ValueError, match="got 'Handelsdatum', which looks like dates"):
+            as_history({"Handelsdatum": cells, "close": CLOSE})
+
+
+def test_c1_times_since_the_start_are_no_dates():
+    since = pd.to_timedelta([3, 2, 1, 0], "D")
+    for index in (since, since.rename("since")):
+        with pytest.raises(ValueError, match=r"prices, index 0, column '(index|since)': expected a date such as"):
+            as_history(FRAME.set_axis(index))
+    with pytest.raises(ValueError, match="got 'since', which looks like dates"):
+        as_history(FRAME.assign(since=since))
+
+
+@pytest.mark.parametrize("make", [list, np.array, pd.Series])
+def test_c1_moments_as_digits_are_no_unix_times(make):
+    for form in ("%Y%m%d%H%M", "%Y%m%d%H%M%S"):
+        for convert in (int, str):
+            assert same(
+                as_history({"date": make(list(map(convert, minutes(form)))), "close": make(CLOSE)}).date, MINUTES
+            )
+    # Milliseconds get another digit in 1973 and in 2001: those between are told by the others.
+    days_in_ms = np.arange("1972-01-01", "2024-01-01", dtype="M8[D]")[800:].astype("M8[ms]").astype(int)
+    for convert in (int, str):
+        dates = as_history(
+            {"date": make(list(map(convert, days_in_ms.tolist()))), "close": np.ones(len(days_in_ms))}
+        ).date
+        assert (dates.astype("M8[ms]").astype(int) == days_in_ms).all()
 
 
 # -- frames ------------------------------------------------------------------------------------------------
