@@ -12,7 +12,7 @@ import pytest
 NEEDS = {
     **{
         f"compat/test_gymnasium_{part}.py": ("gymnasium",)
-        for part in ("env", "from_vector", "registration", "spaces", "vector")
+        for part in ("env", "from_vector", "next_step", "registration", "spaces", "vector")
     },
     "compat/test_cart_pole.py": ("gymnasium",),
     "compat/test_stable_baselines3.py": ("stable_baselines3", "sb3_contrib"),
