@@ -266,7 +266,7 @@ def test_c1_c2_what_cannot_be_read_is_refused_by_name(table, text):
         ),
         (b"\xef\xbb\xbfSEP=,\r\ndate,close\r\n", "got 'SEP=,', which is a word to Excel alone: leave this line out"),
         ("date,close\n".encode("utf-16-le"), "got UTF-16 without a byte order mark, or no text: write it as UTF-8"),
-        (gzip.compress("date,close\n".encode("utf-16-be"), mtime=0), "got UTF-16 without a byte order mark, or no text"),
+        (gzip.compress("date\n".encode("utf-16-be"), mtime=0), "got UTF-16 without a byte order mark, or no text"),
         (
             b"Price,Close\nTicker,AAPL\nDate,\n2024-01-04,1.0\n",
             "hand in pandas.read_csv(path, header=[0, 1], index_col=0)",
