@@ -96,9 +96,11 @@ def find_columns(
     opens = pick(_NAMES["adj_open"]) if is_adjusted else None
     if opens is None:
         opens = pick(_NAMES["open"])
-        if opens is not None and is_adjusted:
-            found["unadjusted"] = pick(_NAMES["close"])
-            if found["unadjusted"] is None:
+        beside = pick(_NAMES["close"])
+        # Whatever closes are called that were asked for: those that the opens belong to stand beside them.
+        if opens is not None and (is_adjusted or beside not in (None, found["close"])):
+            found["unadjusted"] = beside
+            if beside is None:
                 raise ValueError(
                     f"{where}: expected a column 'close' beside {str(adjusted)!r}, by which {str(opens)!r} could be "
                     "adjusted as well: add it, or leave out the opens"

@@ -117,8 +117,8 @@ def as_history(prices: Any, *, price: str | None = None, zero_volume: str | None
             four digits, as 93000.
             Rows are oldest first, or newest first, which are turned around.
         price: The column of closes, by name: needed where adjusted closes beside the closes differ from them
-            (``"close"`` or ``"adj_close"``), or where it is called otherwise. With adjusted closes, opens without a
-            column of their own for that are adjusted by the same factor.
+            (``"close"`` or ``"adj_close"``), or where it is called otherwise. Where a column ``close`` stands beside
+            it, opens are adjusted by the same factor, unless there are adjusted ones.
         zero_volume: What to do with bars in which nothing was traded, where others have a volume: ``"trade"`` at their
             prices as at any others, or ``"drop"`` them from the history, so that nobody trades there. There is no
             default.

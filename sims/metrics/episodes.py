@@ -62,9 +62,11 @@ class Episodes:
             values: (k,), of each episode; a NaN among them makes the mean NaN.
 
         Raises:
-            TypeError: They are no numbers.
+            TypeError: They are no numbers, or an ``Estimate``, whose ``value`` they are.
             ValueError: There is not one of each episode.
         """
+        if isinstance(values, Estimate):
+            raise TypeError("Episodes.mean(values): expected numbers, got an Estimate; hand in its .value")
         measured = as_numbers(values, "Episodes.mean(values)")
         if measured.shape != (len(self),):
             raise ValueError(
@@ -75,6 +77,9 @@ class Episodes:
 
 def episodes(record: Rollout, info: str, *, start: float | ArrayLike | str | None) -> Episodes:
     """Cut a rollout into the paths of its episodes. One that has not ended is left out.
+
+    Where episodes end early by what they earn, as by ruin, those left out are the survivors, and a mean over the others
+    is off, by more than its standard error tells, unless the rollout is many times as long as an episode may be.
 
     Args:
         record: The rollout, with the info.

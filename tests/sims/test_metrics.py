@@ -558,6 +558,10 @@ def test_episodes_that_cannot_be_cut(info, start, message):
     with pytest.raises(ValueError, match=message):
         metrics.episodes(rising(), info, start=start)
     paths = metrics.episodes(rising(), "wealth", start=1.0)
+    with pytest.raises(
+        TypeError, match=r"Episodes.mean\(values\): expected numbers, got an Estimate; hand in its .val"
+    ):
+        paths.mean(metrics.sharpe_ratio(paths, 252))
     with pytest.raises(ValueError, match=r"Episodes.mean\(values\): expected one of each of 4 episodes, got shape"):
         paths.mean([1.0, 2.0])
 

@@ -641,3 +641,11 @@ def test_c3_prices_of_bars_that_are_dropped_do_not_matter():
 def test_c3_volumes_that_are_all_0_tell_nothing():
     history = as_history({"close": CLOSE, "Volume": [0] * 4})
     assert len(history) == 4 and "'Volume' is 0 in every bar, and tells nothing" in history.notes
+
+
+@pytest.mark.parametrize("name", ["Adjusted", "Settle", "close_adjusted"])
+def test_c2_opens_follow_the_closes_that_are_asked_for_whatever_these_are_called(name):
+    table = {"Open": [9.0, 19.0], "Close": [10.0, 20.0], name: [5.0, 10.0]}
+    history = as_history(table, price=name)
+    assert history.close.tolist() == [5.0, 10.0] and history.open.tolist() == [4.5, 9.5]
+    assert "opens are adjusted by the factor of the closes" in history.notes
