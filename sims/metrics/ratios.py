@@ -43,8 +43,8 @@ def sharpe_ratio(
         relative: Whether returns are fractions or, in currency, changes.
 
     Returns:
-        The ratio and its standard error, per square root of a year. The error holds for many steps: of a few dozen it is
-        too small, of a handful by far.
+        The ratio and its standard error, per square root of a year. The error holds for many steps: of a few dozen it
+        is too small, of a handful by far.
 
     Raises:
         TypeError: An argument holds no numbers.
@@ -80,8 +80,8 @@ def sortino_ratio(
         relative: Whether returns are fractions or, in currency, changes.
 
     Returns:
-        The ratio and its standard error, per square root of a year. The error holds for many steps: of a few dozen it is
-        too small, of a handful by far.
+        The ratio and its standard error, per square root of a year. The error holds for many steps: of a few dozen it
+        is too small, of a handful by far.
 
     Raises:
         TypeError: An argument holds no numbers.
