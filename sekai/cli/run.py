@@ -93,7 +93,7 @@ def add_parser(verbs: Any) -> None:
         help="end once E episodes have ended, and count exactly the first E",
     )
     add_policy(parser)
-    add_seed(parser, "makes the run repeatable (default: none, or with --plot one drawn at random)", default=None)
+    add_seed(parser, "makes the run repeatable (default: one drawn at random, which is told)", default=None)
     add_settings(parser)
     parser.add_argument(
         "--mode", choices=MODES, help="how the copies are run (default: native where there is one, else sync)"
@@ -115,11 +115,9 @@ def run_env(args: argparse.Namespace) -> int:
     """Run the environment and print the statistics."""
     settings = parse_settings(args.settings)
     steps = _DEFAULT_STEPS if args.steps is None and args.episodes is None else args.steps
-    seed = args.seed
+    seed = int(np_random()[0].integers(2**32)) if args.seed is None else args.seed
     if args.plot is not None:
         check_target(args.plot)
-        if seed is None:  # the picture is drawn from the same
-            seed = int(np_random()[0].integers(2**32))
     spec = find_spec(args.env_id)
     with mistakes_of_the_user():
         mode = choose_mode(spec, args.mode)
@@ -163,7 +161,7 @@ def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:
         "env": report["env"],
         "mode": report["mode"],
         "policy": report["policy"],
-        "seed": "-" if report["seed"] is None else str(report["seed"]),
+        "seed": str(report["seed"]),
         "settings": format_settings(report["settings"]),
         "num_envs": f"{report['num_envs']:,}",
         "steps": steps + (", interrupted" if report["interrupted"] else ""),
