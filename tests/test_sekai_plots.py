@@ -359,7 +359,7 @@ def test_d3_returns_on_one_history_have_the_error_of_its_blocks():
     assert record.episode_starts.tolist() == [start for start in range(0, 100, 10) for _ in range(200)]
     assert label == f"mean {mean:.1f} ± {error:.1f} by blocks of history, sd 3.43, 2,000 episodes"
     short = make_rollout(rewards[:10], ends=ends[:200], history=history[:10])
-    assert "(too short a history for an error)" in labels(plot_returns(short).axes[0])[0]
+    assert "(no error: short history)" in labels(plot_returns(short).axes[0])[0]
     band = labels(plot_rollout(record).axes[1])[1]
     assert band == "± 2 standard errors (independent rewards)"
     assert labels(plot_rollout(make_rollout(rewards, ends=ends)).axes[1])[1] == "± 2 standard errors"

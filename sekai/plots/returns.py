@@ -104,7 +104,7 @@ def _describe(name: str, sample: NDArray[np.float64], mean: Estimate, by_blocks:
     count, left_out = len(sample), total - len(sample)
     if count > 1:
         if math.isnan(mean.standard_error):
-            told = f"{mean.value:.6g} (too short a history for an error)"
+            told = f"{mean.value:.3g} (no error: short history)"
         else:
             told = _with_error(*mean) + (" by blocks of history" if by_blocks else "")
         kind = "episodes" if by_blocks else "independent episodes"
