@@ -122,9 +122,8 @@ def copy_options(options: Any) -> OptionsType:
     """Options of an env's own, at any depth; what cannot be copied (a lock, an open file) is handed on as it is."""
     if options is None:
         return None
-    if _PLAIN.issuperset(
-        map(type, options.values())
-    ):  # of thousands of sub-envs, going through each costs milliseconds
+    # Of thousands of sub-envs, going through each takes milliseconds.
+    if _PLAIN.issuperset(map(type, options.values())):
         return dict(options)
     return snapshot_info(options)
 

@@ -226,10 +226,7 @@ def _learn_and_normalize(
     factor = np.empty(width)
     for c in range(width):
         before = known[c] if is_known else mean[c]
-        delta = mean[c] - before
-        shift = delta * added
-        mean[c] = before + shift
-        var[c] = (var_known[c] + delta * shift) * kept + var[c] * added
+        mean[c], var[c] = combine(before, var_known[c], kept, mean[c], var[c], added)
         factor[c] = 1.0 / np.sqrt(var[c] + epsilon)
     for b in numba.prange(num_blocks):
         centers, factors = np.empty(lanes), np.empty(lanes)
@@ -276,10 +273,7 @@ def _step_returns(
         merge_moments(counts, means, squares, largest, mean, var)
         kept, added = count_known / (count_known + count), count / (count_known + count)
         before = known if is_known else mean[0]
-        delta = mean[0] - before
-        shift = delta * added
-        mean[0] = before + shift
-        var[0] = (var_known + delta * shift) * kept + var[0] * added
+        mean[0], var[0] = combine(before, var_known, kept, mean[0], var[0], added)
     factor = 1.0 / np.sqrt(var[0] + epsilon)
     for b in numba.prange(num_blocks):
         for i in range(b * length, min((b + 1) * length, len(rewards))):
@@ -316,6 +310,14 @@ def merge_moments(
             var[c] += squares[b, c] / total + counts[b] / total * (deviation * deviation)
         fits &= (abs(mean[c]) <= largest) & (var[c] <= largest * largest)
     return fits
+
+
+@jit
+def combine(known: float, var_known: float, kept: float, mean: float, var: float, added: float) -> tuple[float, float]:
+    """Mean and variance of two sets by those of each and their shares, ``kept`` and ``added``; see ``ArrayStats``."""
+    delta = mean - known
+    shift = delta * added
+    return known + shift, (var_known + delta * shift) * kept + var * added
 
 
 @jit

@@ -12,21 +12,18 @@ class MarketAttribute:
         name: Of the field.
     """
 
+    _of: str  # which of the two, in the market's definition
+    _reader: str  # the market's method that reads one
+
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __get__(self, market: Any, owner: type) -> Any:
         if market is None:
             return self
-        if self._name not in self._fields(market):  # a subclass has others
+        if self._name not in getattr(market._definition, self._of).fields:  # a subclass has others
             raise AttributeError(f"{type(market).__name__!r} object has no attribute {self._name!r}")
-        return self._read(market)
-
-    def _fields(self, market: Any) -> Any:
-        raise NotImplementedError
-
-    def _read(self, market: Any) -> Any:
-        raise NotImplementedError
+        return getattr(market, self._reader)(self._name)
 
 
 class ParameterAttribute(MarketAttribute):
@@ -37,6 +34,8 @@ class ParameterAttribute(MarketAttribute):
         is_shared: Whether it is an array, or an object, that all sub-envs share.
     """
 
+    _of, _reader = "params", "_read_parameter"
+
     def __init__(self, name: str, is_shared: bool) -> None:
         super().__init__(name)
         self._sekai_shared = is_shared
@@ -45,15 +44,11 @@ class ParameterAttribute(MarketAttribute):
     def __set__(self, market: Any, value: Any) -> None:
         market._change_parameter(self._name, value)
 
-    def _fields(self, market: Any) -> Any:
-        return market._definition.params.fields
-
-    def _read(self, market: Any) -> Any:
-        return market._read_parameter(self._name)
-
 
 class ColumnAttribute(MarketAttribute):
     """One that is a column of the state: a copy where it is read."""
+
+    _of, _reader = "state", "_read_column"
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -64,9 +59,3 @@ class ColumnAttribute(MarketAttribute):
         raise AttributeError(
             f"{self._name}: expected it to be changed by step() and reset() alone; it is a state column"
         )
-
-    def _fields(self, market: Any) -> Any:
-        return market._definition.state.fields
-
-    def _read(self, market: Any) -> Any:
-        return market._read_column(self._name)
