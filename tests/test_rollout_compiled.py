@@ -183,7 +183,7 @@ def test_an_interrupted_rollout_has_to_be_reset(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(vec, "_refuse_rolled", interrupted)
+        patch.setattr("sekai.vector.kernel.rolling.Rolling._refuse", interrupted)
         with pytest.raises(KeyboardInterrupt):
             sekai.rollout(vec, lean, 300, progress=False)
     with pytest.raises(ResetRequired):

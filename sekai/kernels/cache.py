@@ -34,7 +34,7 @@ from sekai.kernels import files
 from sekai.kernels.fingerprint import Description, Unknown, describe, describe_type, remember_sources
 
 #: Counted up with every change of the policy that ``sekai.kernels.jit`` compiles under.
-_POLICY = 5
+_POLICY = 6
 
 #: Of Numba's settings, those that change what it compiles.
 _SETTINGS = (

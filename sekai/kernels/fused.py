@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from numba.core import types
 
-from sekai.kernels.batch import Spread
+from sekai.kernels.batch import PARALLEL_FROM, Spread
 from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel
 from sekai.kernels.market import Market, Record
@@ -56,7 +56,9 @@ class Fused:
         if mode not in self._steps:
             writer = MarketSource(self.market, self.market.told)
             writer.compile(writer.step(mode))
-            self._steps[mode] = Spread(*writer.spread(), explain=self.explain)
+            self._steps[mode] = Spread(
+                *writer.spread(), self.market.parallel_from or PARALLEL_FROM, explain=self.explain
+            )
         return self._steps[mode]
 
     def rollout(self, policy: Any, parameters: Any, infos: tuple[str, ...], action_width: int) -> Rolling:
@@ -111,17 +113,16 @@ class Fused:
             for what, function in functions.items()
             if repr(function.py_func) in str(error) or function.py_func in compiled
         ]
-        if not blamed:  # it is what one returned that does not fit
-            follows = [each.name.removeprefix("d_").replace("__", ".") for each, _ in self.market.follows]
-            wanted: dict[str, tuple[str, Callable[[Any], bool]]] = {
-                "step": ("a number and two bools (reward, terminated, truncated)", _is_step),
-                "derive": (f"numbers ({', '.join(follows)})", lambda kind: _are_numbers(kind, len(follows))),
-            }
-            for what, (expected, fits) in wanted.items():
-                for signature in functions[what].nopython_signatures if what in functions else ():
-                    if not fits(signature.return_type):
-                        blamed.append(what)
-                        reason = f"expected it to return {expected}, got {name_of_type(signature.return_type)}"
+        follows = [each.name.removeprefix("d_").replace("__", ".") for each, _ in self.market.follows]
+        wanted: dict[str, tuple[str, Callable[[Any], bool]]] = {
+            "step": ("a number and two bools (reward, terminated, truncated)", _is_step),
+            "derive": (f"numbers ({', '.join(follows)})", lambda kind: _are_numbers(kind, len(follows))),
+        }
+        for what, (expected, fits) in wanted.items():
+            for signature in functions[what].nopython_signatures if what in functions else ():
+                if not fits(signature.return_type):  # whatever else is said then follows from it
+                    blamed = [what]
+                    reason = f"expected it to return {expected}, got {name_of_type(signature.return_type)}"
         if blamed:
             code = functions[blamed[0]].py_func.__code__
             where = f"{self.market.name}.{blamed[0]}_row ({code.co_filename}, line {code.co_firstlineno})"

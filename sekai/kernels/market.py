@@ -10,6 +10,9 @@ import numpy as np
 
 from sekai.batching.slab import Column, Slab, as_word
 
+#: Rows that are worked on at once at most, and the memory of those: a part of what a core's second cache holds.
+_MOST_ROWS, _MOST_BYTES = 1024, 1 << 18
+
 _I8, _F8, _BOOL = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)
 
 
@@ -110,6 +113,7 @@ class Market:
         infos: Keys of a step, and the names of their variables.
         reset_infos: The same of a reset.
         limited: Whether there is a time limit.
+        parallel_from: From how many rows on it may run on several threads, None for the kit's number.
     """
 
     name: str
@@ -126,6 +130,7 @@ class Market:
     infos: dict[str, Field]
     reset_infos: dict[str, Field]
     limited: bool
+    parallel_from: int | None
 
     def __post_init__(self) -> None:
         self.numbers = [each for each in self._fields(self.params, self.derived) if each.kind == "number"]
@@ -166,6 +171,12 @@ class Market:
         return Slab.of(Column(f"told_{as_word(key)}", np.dtype(told[key].dtype), told[key].shape) for key in keys)
 
     @property
+    def block(self) -> int:
+        """Rows that are worked on at once, whose memory stays in a core's cache from one loop over them to the next."""
+        row_bytes = sum(each.row_bytes for each in self.memory.columns if each.has_rows)
+        return min(_MOST_ROWS, max(1, _MOST_BYTES // row_bytes))
+
+    @property
     def kept(self) -> list[str]:
         """The columns of the memory with an entry for each row that ended in a step."""
         finals = [f"final{k}" for k in range(len(self.observations.parts))]
@@ -190,4 +201,4 @@ class Market:
         functions = tuple(sorted((what, function, names) for what, (function, names) in self.functions.items()))
         records = (self.params, self.state, self.derived, self.rows_derived, self.options, self.randomized)
         told = (tuple(self.infos.items()), tuple(self.reset_infos.items()), self.limited)
-        return self.name, self.module, functions, records, self.actions, self.observations, told
+        return self.name, self.module, functions, records, self.actions, self.observations, told, self.parallel_from

@@ -16,9 +16,15 @@ from sekai.kernels.jit import jit
 ROLLED_PARALLEL_FROM = 4 * BLOCK
 
 
-def rolling_threads(num_envs: int) -> int:
-    """How many threads a rollout of so many sub-envs is worth."""
-    return threads.get_num_threads() if num_envs >= ROLLED_PARALLEL_FROM and not BOUNDS_ARE_CHECKED else 1
+def rolling_threads(num_envs: int, parallel_from: int | None) -> int:
+    """How many threads a rollout of so many sub-envs is worth.
+
+    Args:
+        num_envs: How many.
+        parallel_from: Of the market, from how many on a single step is spread over threads; None for the kit's number.
+    """
+    start = ROLLED_PARALLEL_FROM if parallel_from is None else parallel_from
+    return threads.get_num_threads() if num_envs >= start and not BOUNDS_ARE_CHECKED else 1
 
 
 @jit

@@ -12,11 +12,14 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import types
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
+from numpy.typing import NDArray
 
 from sekai.batching.slab import ALIGNMENT, Slab, padded
 
@@ -139,9 +142,79 @@ def _plain_read_only_rows_of(array: Any, lo: int, hi: int, width: int) -> Any:
     return rows
 
 
+#: Bytes of an array on the stack, of which a thread has some megabytes.
+_MOST_SCRATCH = 1 << 16
+
+
+def _scratch(typing_context: Any, count: Any, dtype: Any) -> Any:
+    if not isinstance(count, types.IntegerLiteral):
+        raise TypingError(f"scratch: expected a number of items that is in the source, got {count}")
+    if not isinstance(dtype, (types.NumberClass, types.DType)):
+        raise TypingError(f"scratch: expected a dtype, e.g. np.float64, got {dtype}")
+    kind = types.Array(dtype.dtype, 1, "C")
+    most = _MOST_SCRATCH // (kind.dtype.bitwidth // 8 if hasattr(kind.dtype, "bitwidth") else 16)
+    if not 0 < count.literal_value <= most:
+        raise TypingError(f"scratch: expected 1 to {most} items of {kind.dtype}, got {count.literal_value}")
+
+    def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        item = context.get_data_type(kind.dtype)
+        memory = cgutils.alloca_once(builder, item, size=context.get_constant(types.intp, count.literal_value))
+        length = context.get_constant(types.intp, count.literal_value)
+        return impl_ret_borrowed(context, builder, kind, _make(context, builder, kind, memory, length, ()))
+
+    return kind(count, dtype), make
+
+
+def scratch(count: int, dtype: Any) -> NDArray[Any]:
+    """An array of the compiled function that calls it, on its stack, which costs nothing; ``np.empty`` asks for memory.
+
+    It is not to be returned or kept, and in a loop it is the same one each time.
+
+    Args:
+        count: How many items, a number in the source, 64 KiB of them at most.
+        dtype: Of the items, e.g. ``np.float64``.
+
+    Returns:
+        dtype (count,), whatever was there.
+    """
+    return np.empty(count, dtype)
+
+
+def _prefetch(typing_context: Any, array: Any, position: Any) -> Any:
+    if not isinstance(array, types.Array) or array.ndim != 1 or array.layout != "C":
+        raise TypingError(f"prefetch: expected a C-contiguous array of one axis, got {array}")
+
+    def ask(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = context.cast(builder, arguments[1], position, types.intp)
+        pointer = builder.gep(make_array(array)(context, builder, arguments[0]).data, [place])
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        to_be_written, keep, of_data = number(1), number(3), number(1)
+        builder.call(function, [builder.bitcast(pointer, byte), to_be_written, keep, of_data])
+        return context.get_dummy_value()
+
+    return types.none(array, position), ask
+
+
+def prefetch(array: NDArray[Any], position: int) -> None:
+    """Ask the processor for the memory of an item that will be needed soon, where it is not in its caches.
+
+    It changes nothing but the time that takes, and pays where rows are so large that those of a batch do not fit there:
+    a step of one row may ask for what that of the next one reads first.
+
+    Args:
+        array: Of one axis, C-contiguous.
+        position: Of the item.
+    """
+
+
 if numba.config.DISABLE_JIT:
     rows_of, read_only_rows_of = _plain_rows_of, _plain_read_only_rows_of
 else:
+    # No overload, which would be a function of its own, whose stack is gone when it returns.
+    scratch = intrinsic(prefer_literal=True)(_scratch)
+    prefetch = intrinsic(_prefetch)
     #: ``rows_of(array, lo, hi, width)``: some rows of a C-contiguous array (n, ...), as (hi - lo, width); the width is
     #: a number in the source.
     rows_of = intrinsic(prefer_literal=True)(_rows_of)

@@ -18,13 +18,12 @@ import numpy as np
 
 from sekai.batching.slab import Column, Slab, as_word
 from sekai.kernels import streams
-from sekai.kernels.batch import BLOCK
 from sekai.kernels.constants import Constant
 from sekai.kernels.fields import Fields
 from sekai.kernels.jit import compile_kernel
 from sekai.kernels.market import Batch, Field, Market, Record
 from sekai.kernels.returned import flag_of, reward_of, whole_of
-from sekai.kernels.rowviews import columns_of, read_only_rows_of, rows_of
+from sekai.kernels.rowviews import columns_of, read_only_rows_of, rows_of, scratch
 
 _F8, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 
@@ -75,6 +74,7 @@ class MarketSource:
             "_flag": flag_of,
             "_prange": numba.prange,
             "_zeros": np.zeros,
+            "_scratch": scratch,
             "_inf": np.inf,
             **{f"_{kind.__name__.rstrip('_')}": kind for kind in _KINDS},
             **{f"_{what}_row": function for what, (function, _) in market.functions.items()},
@@ -326,6 +326,7 @@ class MarketSource:
         invalid, of_block = self.invalid(mode in ("freeze", "go on")), self.block(mode)
         actions = ", ".join(self.actions)
         passed = ", ".join([actions, *self.shared])
+        block = self.market.block
         count = ["slot_now[0] = now + 1"] if mode != "go on" else []
         kept = {"freeze": self.kept[:1], "keep": self.kept[: 1 + len(self.seen)]}.get(mode, self.kept)
         shapes = {each.name: each.shape for each in self.market.memory.columns}
@@ -337,8 +338,8 @@ class MarketSource:
             "if bad > 0:",
             "    return -1",
             *self.with_memory("0", "n", ["total = 0 * now"]),
-            f"for lo in range(0, n, {BLOCK}):",
-            f"    hi = min(lo + {BLOCK}, n)",
+            f"for lo in range(0, n, {block}):",
+            f"    hi = min(lo + {block}, n)",
             *_indented(of_block),
             *count,
             "return total",
@@ -350,8 +351,8 @@ class MarketSource:
             "for thread in _prange(num_threads):",
             "    start, stop = thread * n // num_threads, (thread + 1) * n // num_threads",
             "    mine = start",
-            f"    for lo in range(start, stop, {BLOCK}):",
-            f"        mine = _block(mine, lo, min(lo + {BLOCK}, stop), now, n, addresses, {passed})",
+            f"    for lo in range(start, stop, {block}):",
+            f"        mine = _block(mine, lo, min(lo + {block}, stop), now, n, addresses, {passed})",
             "    counts[thread] = mine - start",
             "total = counts[0]",
             "for thread in range(1, num_threads):",
@@ -406,11 +407,15 @@ class MarketSource:
         given = ", ".join(["first", "steps", arrays, *self.shared, *parameters.names])
         invalid, of_block = self.invalid(False), self.block("reset")
 
+        block, addressed = self.market.block, 7 + len(self.infos)  # memory, four results, infos, and two of ends
+
         def loop(bad: list[str], of_block: list[str]) -> list[str]:
             return [
-                "total, addresses = steps * start, bases.copy()",
-                f"for lo in range(start, stop, {BLOCK}):",
-                f"    hi = min(lo + {BLOCK}, stop)",
+                f"total, addresses = steps * start, _scratch({addressed}, _int64)",
+                f"for array in range({addressed}):",
+                "    addresses[array] = bases[array]",
+                f"for lo in range(start, stop, {block}):",
+                f"    hi = min(lo + {block}, stop)",
                 "    for k in range(steps):",
                 "        step, now = first + k, origin + k",
                 "        action0, seen = all_action[step], all_seen[step]",
@@ -459,8 +464,10 @@ class MarketSource:
         scope, name = self.scope, self.market.name
         for each in ("invalid", "block", "serial", "parallel"):
             scope[each].__qualname__ = f"{name}_{each}"
-        scope["_invalid"], scope["_block"] = compile_kernel(scope["invalid"]), compile_kernel(scope["block"])
-        return compile_kernel(scope["serial"]), compile_kernel(scope["parallel"], parallel=True)
+        scope["_invalid"], scope["_block"], serial = (
+            compile_kernel(scope[each], allocates=False) for each in ("invalid", "block", "serial")
+        )
+        return serial, compile_kernel(scope["parallel"], parallel=True)
 
 
 def _copy_row(to: str, to_row: str, source: str, row: str, shape: tuple[int, ...]) -> list[str]:

@@ -545,7 +545,7 @@ class BookParams(NamedTuple):
 
 
 class BookState(NamedTuple):
-    depth: column(np.int32, "levels", 2)
+    depth: column(np.int32, lambda params: params.levels, 2)
     open: np.bool_
     small: np.int8
     mark: np.float32
@@ -1675,10 +1675,32 @@ def test_masked_numbers_are_no_parameters():
 @pytest.mark.parametrize(
     "name, meant",
     [("infoes", "infos"), ("Option", "Options"), ("options", "Options"), ("reset_info", "reset_infos")]
-    + [("check_option", "check_options"), ("derive_rows", "derive_row"), ("Param", "Params"), ("Prepare", "prepare")],
+    + [("check_option", "check_options"), ("derive_rows", "derive_row"), ("Param", "Params"), ("Prepare", "prepare")]
+    + [("paralel_from", "parallel_from")],
 )
 def test_a_misspelt_attribute_of_the_class_is_named(name, meant):
     written = {"State": Last, "reset_row": reset_last, "step_row": step_last, "observe_row": observe_last}
     spaces = {"observation_space": Walk.observation_space, "action_space": Walk.action_space}
     with pytest.raises(TypeError, match=rf"Misspelt\.{name}: expected another name, or '{meant}' if that is meant"):
         type("Misspelt", (KernelVecEnv,), {**written, **spaces, name: ()})
+
+
+@pytest.mark.parametrize("value, error", [(0, ValueError), ("many", TypeError), (True, TypeError)])
+def test_parallel_from_is_a_number_of_sub_envs(value, error):
+    with pytest.raises(error, match=r"Odd\.parallel_from"):
+        type("Odd", (Walk,), {"parallel_from": value})
+
+
+@pytest.mark.compiled
+def test_a_market_of_long_steps_uses_threads_from_where_it_says():
+    class Long(Walk):
+        parallel_from = 4
+
+    def run_parallel(kind):
+        vec = kind(7)
+        with threads.always_used():
+            vec.reset(seed=3)
+            vec.step(np.full(7, 1))
+        return len(vec._compiled.dispatchers[1].signatures) > 0
+
+    assert (run_parallel(Walk), run_parallel(Long)) == (False, threads.get_num_threads() > 1)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sekai.checks import check_count
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from sekai.vector.kernel.parameters import (
     Parameter,
@@ -37,17 +38,18 @@ class ColumnOf(NamedTuple):
     shape: tuple[Any, ...]
 
 
-def column(dtype: Any, *shape: int | str) -> Any:
+def column(dtype: Any, *shape: int | str | Callable[[Any], int]) -> Any:
     """Annotate a state field that has an array in each row.
 
     Args:
         dtype: Of its items.
-        shape: Of one row: numbers, and names of parameters that are integers (of a part's, where no other parameter
-            has the name, or with the part: "book.levels").
+        shape: Of one row: numbers, names of parameters that are integers (of a part's, where no other parameter has
+            the name, or with the part: "book.levels"), and functions of the parameters that all sub-envs share.
 
     Examples:
         >>> class State(NamedTuple):
         ...     depth: column(np.int32, "levels", 2)
+        ...     queue: column(np.uint16, lambda params: 4 * params.levels)
     """
     return ColumnOf(np.dtype(dtype), shape)
 
@@ -69,6 +71,7 @@ class Definition:
         spaces: "observation_space" and "action_space": a space, or a function of the parameters.
         infos: Keys of the infos of a step, or a function of the parameters.
         reset_infos: Those of a reset, likewise.
+        parallel_from: From how many sub-envs on it may run on several threads, None for the kit's number.
     """
 
     name: str
@@ -83,10 +86,21 @@ class Definition:
     spaces: dict[str, Any]
     infos: tuple[str, ...] | Callable[..., Any]
     reset_infos: tuple[str, ...] | Callable[..., Any]
+    parallel_from: int | None
 
 
 #: What a market's class may leave out, so that nobody would notice it misspelt.
-_OPTIONAL = ("Params", "Options", "infos", "reset_infos", "derive_row", "prepare", "check", "check_options")
+_OPTIONAL = (
+    "Params",
+    "Options",
+    "infos",
+    "reset_infos",
+    "parallel_from",
+    "derive_row",
+    "prepare",
+    "check",
+    "check_options",
+)
 
 
 class NoParams(NamedTuple):
@@ -147,6 +161,7 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
         if not isinstance(spaces[each], Space) and not callable(spaces[each]):
             got = repr(spaces[each])
             raise TypeError(f"{name}.{each}: expected a sekai Space or a function of the parameters, got {got}")
+    parallel_from = _static(market, "parallel_from", None)
     return Definition(
         name=name,
         module=market.__module__,
@@ -158,6 +173,7 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
         functions=functions,
         plain=plain,
         spaces=spaces,
+        parallel_from=None if parallel_from is None else check_count(parallel_from, f"{name}.parallel_from"),
         **told,
     )
 

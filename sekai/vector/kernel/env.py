@@ -25,7 +25,8 @@ from sekai.vector.kernel.definition import ARGUMENTS, Definition, leaves, make_s
 from sekai.vector.kernel.market import make_market
 from sekai.vector.kernel.options import ResetOptions
 from sekai.vector.kernel.parameters import Randomized, SharedParams, Tree, Values, flat_record
-from sekai.vector.kernel.probing import items_written
+from sekai.vector.kernel.probing import is_action, items_written
+from sekai.vector.kernel.rolling import Rolling
 from sekai.vector.native.env import NativeVecEnv
 
 #: What a subclass overrides to be run by the path of ``NativeVecEnv``.
@@ -74,7 +75,9 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
       argument's name where numbers are out of their range;
     - ``observation_space`` and ``action_space``: a space, or a function of the parameters;
     - ``infos`` and ``reset_infos``: names of columns and parameters that a step and a reset tell, or a function of the
-      parameters that returns them. A parameter that is ``Randomized`` is told by both, whether named or not.
+      parameters that returns them. A parameter that is ``Randomized`` is told by both, whether named or not;
+    - ``parallel_from`` (optional): from how many sub-envs on a step is tried on several threads, for a market whose
+      step is long; else from 8,192 on, and rollouts from 4,096.
 
     The order of a step: actions that are not finite or not in their space are refused, before anything has changed;
     ``step_row``, ``observe_row``, the time limit; info columns; then for each sub-env that ended, its terminal
@@ -100,6 +103,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     State: ClassVar[Any]
     observation_space: Any  # of a class, it may be a function; of an env, it is a space
     action_space: Any
+    parallel_from: ClassVar[int | None] = None
     infos: ClassVar[Any] = ()
     reset_infos: ClassVar[Any] = ()
 
@@ -601,7 +605,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         """Say whose action is none; nothing has changed."""
         frozen = self._columns["frozen"]
         for row, action in enumerate(layout.iterate(self.action_space, actions, self.num_envs)):
-            if not frozen[row] and not (self.action_space.contains(action) and _is_finite(action)):
+            if not frozen[row] and not is_action(self.action_space, action):
                 raise InvalidAction(
                     f"step(actions): expected finite numbers in {self.action_space!r}, got {action}{self.where(row)}"
                 )
@@ -621,93 +625,9 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         one_array = self._leaves[0][1] is False and self._leaves[1][1] is False
         return self._is_fused and self._mode == "reset" and one_array and type(self).step is KernelVecEnv.step
 
-    def roll(self, policy: Any, parameters: Any, infos: tuple[str, ...]) -> Callable[..., list[tuple[int, int]]]:
-        """A function that makes steps of a rollout, for ``sekai.rollouts``.
-
-        Args:
-            policy: Compiled, ``policy(parameters, observation, action)``.
-            parameters: What it is given.
-            infos: The keys to be recorded.
-
-        Returns:
-            ``roll(first, steps, arrays, infos)``, which returns where the entries of the episodes that ended begin, and
-            how many there are; it raises InvalidAction for an action that ``step()`` refuses, after which the env has
-            to be reset.
-        """
-        from sekai.kernels.rolling import rolling_threads
-        from sekai.kernels.threads import enter, leave
-
-        n, market = self.num_envs, self._fused.market
-        self._check_policy(policy, parameters)
-        rolling = self._fused.rollout(policy, parameters, infos, max(market.actions.parts[0].width, 1))
-        given = (*self._arrays, *rolling.take_apart(parameters))
-
-        def roll(first: int, steps: int, arrays: Sequence[Any], infos: Sequence[Any]) -> list[tuple[int, int]]:
-            self._require_reset()
-            self._has_reset = False  # whatever interrupts the compiled steps, or comes before they are taken over
-            num_threads = rolling_threads(n)
-            seen, last, actions, *flags, ended, when, finals = arrays
-            results = [*flags, seen, *infos]
-            kept = [ended.ctypes.data, finals.ctypes.data]
-            addresses = [array.ctypes.data for array in results]
-            bases = np.array([self._addresses[0], *addresses, *kept], dtype=np.int64)
-            strides = np.array([0, *(array.strides[0] for array in results), 0, 0], dtype=np.int64)
-            bases[4] += strides[4]  # a step shows what the next one sees
-            refused = np.full((num_threads, 2), -1, np.int64)
-            passed = (first, steps, seen, last.ctypes.data, actions, bases, strides, when, refused)
-            before = enter(num_threads) if num_threads > 1 else 0
-            try:
-                if before:
-                    rolling.parallel(n, num_threads, *passed, *given)
-                else:
-                    refused = refused[:1]
-                    rolling.serial(n, *passed[:-1], refused, *given)
-            except SystemError as error:  # what a thread raised
-                raise error.__cause__ or error from None
-            except Exception as error:
-                self._fused.explain(error)
-                raise
-            finally:
-                if before:
-                    leave(before)
-            self._refuse_rolled(refused[refused[:, 0] >= 0], actions)
-            self._has_reset = True
-            return [(steps * (thread * n // len(refused)), int(count)) for thread, count in enumerate(refused[:, 1])]
-
-        return roll
-
-    def _check_policy(self, policy: Any, parameters: Any) -> None:
-        """Refuse a policy of rows that leaves out items of an action, or writes on behind them, in the first row."""
-        from sekai.kernels.reasons import is_of_compiler, reason_of
-
-        [seen], [acted] = self._fused.market.observations.parts, self._fused.market.actions.parts
-        width, where = max(acted.width, 1), "rollout(policy): action"
-        observation = np.asarray(self._observe_rows(np.zeros(1, dtype=np.intp)), seen.dtype).reshape(-1)
-        observation.flags.writeable = False
-
-        def act(arrays: list[NDArray[Any]]) -> None:
-            try:
-                policy(parameters, observation, *arrays)
-            except Exception as error:
-                if not is_of_compiler(error):
-                    raise
-                raise TypeError(f"rollout(policy): {policy.__qualname__}: {reason_of(error)}") from None
-
-        [written] = items_written([(acted.dtype, width)], act, where)
-        if not written.all():
-            raise ValueError(
-                f"{where}: expected all of its {width} items to be written, not so item {written.argmin()}"
-            )
-
-    def _refuse_rolled(self, refused: NDArray[np.int64], actions: NDArray[Any]) -> None:
-        """Name the earliest action that was refused, of those of the blocks in which there was one."""
-        if not len(refused):
-            return
-        step = int(refused[:, 0].min())
-        for row, action in enumerate(actions[step]):
-            if not (self.action_space.contains(action) and _is_finite(action)):
-                expected = f"expected finite numbers in {self.action_space!r}"
-                raise InvalidAction(f"rollout, step {step}: {expected}, got {action}{self.where(row)}")
+    def roll(self, policy: Any, parameters: Any, infos: tuple[str, ...]) -> Rolling:
+        """What makes steps of a rollout, for ``sekai.rollouts``; see ``Rolling``."""
+        return Rolling(self, policy, parameters, infos)
 
     # -- what follows from the memory ----------------------------------------------------------------------
 
@@ -737,14 +657,6 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._memory = None
         self._install(self._values, self._values.given)
         self._memory[...] = memory
-
-
-def _is_finite(action: Any) -> bool:
-    if isinstance(action, dict):
-        return all(map(_is_finite, action.values()))
-    if isinstance(action, tuple):
-        return all(map(_is_finite, action))
-    return bool(np.isfinite(action).all())
 
 
 def _is_reserved(name: str) -> bool:

@@ -54,12 +54,20 @@ def make_market(
     from sekai.kernels.market import Field, Market, Record
 
     name = definition.name
-    by_path = {each.name: _param(each, values) for each in definition.parameters}
-    params = definition.params.build(by_path.__getitem__, make=Record)
     sizes = SharedParams(values, f"the shape of {name}.State")
+    shapes = {
+        path: tuple(_size(sizes, size, f"{name}.State.{path}", [*values.given]) for size in each.shape)
+        for path, each in definition.columns.items()
+    }
+    (infos, read), (reset_infos, read_at_reset) = (
+        told_keys(definition, which, values) for which in ("infos", "reset_infos")
+    )
+    # Columns are compiled for their shapes, so what these follow from may as well be constant.
+    constants = paths_read(sizes).difference(infos, reset_infos)
+    by_path = {each.name: _param(each, values, each.name in constants) for each in definition.parameters}
+    params = definition.params.build(by_path.__getitem__, make=Record)
     for path, each in definition.columns.items():
-        shape = tuple(_size(sizes, size, f"{name}.State.{path}", [*values.given]) for size in each.shape)
-        by_path[path] = Field(f"s_{as_word(path)}", "state", each.dtype, shape)
+        by_path[path] = Field(f"s_{as_word(path)}", "state", each.dtype, shapes[path])
     state = definition.state.build(by_path.__getitem__, make=Record)
     derived, rows_derived = _derived(name, values, prepared, follows)
     options = None
@@ -73,9 +81,6 @@ def make_market(
     seen, acted = (
         _batch(spaces[which], f"{name}.{which}", which == "action_space")
         for which in ("observation_space", "action_space")
-    )
-    (infos, read), (reset_infos, read_at_reset) = (
-        told_keys(definition, which, values) for which in ("infos", "reset_infos")
     )
     for key in (*infos, *reset_infos):
         if by_path[key].kind == "constant":
@@ -98,16 +103,17 @@ def make_market(
         infos={key: by_path[key] for key in infos},
         reset_infos={key: by_path[key] for key in reset_infos},
         limited=limited,
+        parallel_from=definition.parallel_from,
     )
     return market, paths_read(sizes) | read | read_at_reset
 
 
-def _param(parameter: Parameter, values: Values) -> Field:
+def _param(parameter: Parameter, values: Values, is_constant: bool) -> Field:
     from sekai.kernels.market import Field
 
     path, name = parameter.name, f"p_{as_word(parameter.name)}"
     value = None if parameter.is_object else values.given[path]
-    if value is None or isinstance(value, (str, bool)):
+    if value is None or isinstance(value, (str, bool)) or (is_constant and isinstance(value, int)):
         return Field(name, "constant", value=value)
     if path in values.columns or path in values.ranges:
         return Field(name, "column", np.dtype(getattr(value, "dtype", np.float64)))
@@ -117,7 +123,7 @@ def _param(parameter: Parameter, values: Values) -> Field:
 
 
 def _size(params: SharedParams, size: Any, where: str, paths: list[str]) -> int:
-    length = size
+    length = size(params) if callable(size) else size
     if isinstance(size, str):
         # A part that several markets have does not know what it is called there.
         named = [size] if size in paths else [path for path in paths if path.endswith(f".{size}")]

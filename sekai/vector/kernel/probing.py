@@ -1,4 +1,4 @@
-"""Whether a function of one row writes all of what it is given and nothing beside it: no compiler checks that."""
+"""What no compiler checks: whether a row function writes all of what it is given and nothing else; and actions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sekai.spaces import Space
 
 #: Items before and behind an array that are looked at to see whether it is written too wide.
 _BESIDE = 256
@@ -38,3 +40,16 @@ def items_written(
                 raise IndexError(f"{where}: expected no more than its {width} items to be written")
             items |= is_new[_BESIDE : _BESIDE + width]
     return written
+
+
+def is_action(space: Space[Any], action: Any) -> bool:
+    """Whether a market takes an action: one of the space, all of its numbers finite."""
+    return space.contains(action) and _is_finite(action)
+
+
+def _is_finite(action: Any) -> bool:
+    if isinstance(action, dict):
+        return all(map(_is_finite, action.values()))
+    if isinstance(action, tuple):
+        return all(map(_is_finite, action))
+    return bool(np.isfinite(action).all())
