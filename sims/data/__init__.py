@@ -1,5 +1,6 @@
 """The small real price histories the kit ships, and ``PriceHistory``, the form in which a market takes prices.
 
+``read_lobster`` reads messages and order books, which ``Tape`` holds; ``load_lobster`` a small synthetic pair of files.
 Source, licence and checks of the files are in the README beside them.
 """
 
@@ -15,8 +16,20 @@ from numpy.typing import NDArray
 
 from sims.data.csv_files import open_csv
 from sims.data.history import PriceHistory, as_history
+from sims.data.lobster import read_lobster, write_lobster
+from sims.data.tape import Tape
 
-__all__ = ["NAMES", "PriceHistory", "as_history", "load", "load_history"]
+__all__ = [
+    "NAMES",
+    "PriceHistory",
+    "Tape",
+    "as_history",
+    "load",
+    "load_history",
+    "load_lobster",
+    "read_lobster",
+    "write_lobster",
+]
 
 #: The histories that ``load`` knows.
 NAMES = ("nasdaq", "sp500")
@@ -73,6 +86,17 @@ def load_history(name: str, *, price: str | None = None, zero_volume: str | None
     history = as_history(load(name), price=price, zero_volume="trade" if zero_volume is None else zero_volume)
     told = _TOLD[name]
     return replace(history, execution=told.execution, notes=(told.name, *history.notes, *told.notes))
+
+
+@cache
+def load_lobster() -> Tape:
+    """The bundled pair of LOBSTER's files, which is synthetic: made by a program, of no real stock.
+
+    Returns:
+        A ``Tape`` of 2,000 messages and 10 levels a side. The same at every call.
+    """
+    message, orderbook = (Path(__file__).with_name(f"synthetic_{name}_10.csv.gz") for name in ("message", "orderbook"))
+    return read_lobster(message, orderbook, notes=("synthetic messages, made by a program, of no real stock",))
 
 
 class _Told(NamedTuple):
