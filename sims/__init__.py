@@ -13,5 +13,6 @@ def register_envs() -> None:
     """Register every market of this package with ``sekai``; its entry-point loader calls this."""
     import sekai
 
+    sekai.register("LimitOrderBook-v0", vector_entry_point="sims.order_book.replay:make_order_book")
     sekai.register("MarketMaking-v0", vector_entry_point="sims.market_making.market:MarketMakingVecEnv")
     sekai.register("Trading-v0", vector_entry_point="sims.trading.env:TradingVecEnv")

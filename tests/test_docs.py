@@ -65,8 +65,15 @@ def run_page(folder, name, text):
     return run.stdout.splitlines(), PRINTS.findall(script.read_text(encoding="utf-8"))
 
 
+#: Pages whose examples compile several markets of their own.
+SLOW = {"guides/order-book.md"}
+WITH_EXAMPLES = [name for name, path in PAGES.items() if blocks(path.read_text(encoding="utf-8"))]
+
+
 @pytest.mark.compiled  # without compilation
-@pytest.mark.parametrize("name", [name for name, path in PAGES.items() if blocks(path.read_text(encoding="utf-8"))])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in WITH_EXAMPLES]
+)
 def test_the_examples_of_a_page_run_and_print_what_they_say(tmp_path, name):
     printed, promised = run_page(tmp_path, name, PAGES[name].read_text(encoding="utf-8"))
     assert printed == promised
@@ -130,7 +137,7 @@ def test_every_page_is_in_the_navigation():
 @pytest.mark.parametrize(
     "package",
     "sekai sekai.vector sekai.space_utils sekai.kernels sekai.kernels.maths sekai.testing "
-    "sekai.plots sims.market_making sims.trading sims.data sims.metrics sims.plots".split(),
+    "sekai.plots sims.market_making sims.order_book sims.trading sims.data sims.metrics sims.plots".split(),
 )
 def test_every_public_name_is_in_the_reference(package):
     module = importlib.import_module(package)

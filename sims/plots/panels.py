@@ -40,11 +40,30 @@ def draw_quotes(axes: Axes, episode: Episode, price: str, start: float | None) -
     axes.step(quoted, ask, where="post", color=VERMILLION, linewidth=0.7, alpha=0.8, label="ask")
     axes.step(times, mid, where="post", color=DARK, linewidth=1.2, label="mid")
     axes.step(quoted, bid, where="post", color=BLUE, linewidth=0.7, alpha=0.8, label="bid")
-    for side, told, look in ((bid, "bid_filled", _BOUGHT), (ask, "ask_filled", _SOLD)):
-        filled = episode.told(told)[first:].astype(bool)
-        area = _MARKER_AREA * min(1.0, (_SHORT / episode.length) ** 0.5)
-        axes.scatter(quoted[filled] + 0.5, side[filled], s=area, zorder=3, linewidths=0, **look)
-    _legend_above(axes)
+    bought, sold = (episode.told(told)[first:].astype(bool) for told in ("bid_filled", "ask_filled"))
+    mark_trades(axes, episode, quoted + 0.5, (bid, bought), (ask, sold))
+    legend_above(axes)
+
+
+def mark_trades(
+    axes: Axes,
+    episode: Episode,
+    times: NDArray[np.float64],
+    bought: tuple[NDArray[np.float64], NDArray[np.bool_]],
+    sold: tuple[NDArray[np.float64], NDArray[np.bool_]],
+) -> None:
+    """Markers where something was bought or sold, smaller in a long episode.
+
+    Args:
+        axes: To draw on.
+        episode: The episode.
+        times: float64 (n,).
+        bought: float64 (n,) and bool (n,), the prices at these times, and at which of them it was.
+        sold: Likewise.
+    """
+    area = _MARKER_AREA * min(1.0, (_SHORT / episode.length) ** 0.5)
+    for (prices, when), look in ((bought, _BOUGHT), (sold, _SOLD)):
+        axes.scatter(times[when], prices[when], s=area, zorder=3, linewidths=0, **look)
 
 
 def draw_trades(
@@ -67,7 +86,7 @@ def draw_trades(
         traded = size > 0.0
         area = 2.0 * _MARKER_AREA * np.minimum(size[traded], 1.0)
         axes.scatter(times[traded] - 0.5, paid[traded], s=area, zorder=3, linewidths=0, **look)
-    _legend_above(axes)
+    legend_above(axes)
 
 
 def draw_inventory(axes: Axes, episode: Episode, inventory: str, start: float | None) -> None:
@@ -112,7 +131,7 @@ def draw_wealth(
         held = values[-len(price)] * price / price[0]
         above.plot(price_times, held, color=GREY, linewidth=1.0, linestyle=":", label="asset, held")
     above.plot(times, values, color=DARK, linewidth=1.3, label="wealth")
-    _legend_above(above)
+    legend_above(above)
     depth, length = max_drawdown(values, relative=relative), max_drawdown_length(values)
     deepest = f"{depth:.1%}" if relative else f"{depth:.4g}"
     dress(below, f"Drawdown: {deepest} at the deepest, {length:,.0f} steps at the longest", y="below peak")
@@ -134,7 +153,8 @@ def share_time(episode: Episode, *panels: Axes) -> None:
     panels[-1].set_xlabel(f"step of {episode}", fontsize=SMALL + 1)
 
 
-def _legend_above(axes: Axes) -> None:
+def legend_above(axes: Axes) -> None:
+    """A legend in one row above the axes, at the right."""
     axes.legend(
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),

@@ -1,4 +1,4 @@
-"""A market maker trained by Stable-Baselines3 earns more, for the risk it takes, than one with a fixed half-spread."""
+"""Market makers trained by Stable-Baselines3 earn more, for the risk they take, than those with a fixed quote."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 import sekai
 from sekai.compat.stable_baselines3 import SekaiSB3VecEnv
 from sims.market_making import FixedSpread
+from sims.order_book import FixedOffset, LimitOrderBookVecEnv
 
 #: Of the score ``mean(W) - gamma/2 var(W)`` of the final wealth: to second order the certainty equivalent of an
 #: exponential utility of risk aversion gamma, the one of Avellaneda and Stoikov's tables.
@@ -68,3 +69,50 @@ def test_ppo_beats_the_fixed_half_spread():
     print(f"score: {trained:.2f} trained, {fixed:.2f} with a fixed half-spread")
     assert fixed == pytest.approx(59.3, abs=0.5)
     assert trained > fixed + MARGIN
+
+
+#: An order book whose agent is paid a fifth of a tick for what others take of it, and pays for what it holds, squared.
+BOOK = {
+    "max_offset": 3,
+    "max_inventory": 3,
+    "maker_fee": -2e-5,
+    "reward": "inventory_penalty",
+    "inventory_penalty": 5e-4,
+}
+
+
+def book_returns(policy):
+    """The returns of an episode of as many books: the profit, closed at market at the end, less the penalty."""
+    vec = LimitOrderBookVecEnv(EPISODES, **BOOK)
+    return sekai.rollout(vec, policy, N_STEPS, seed=1, progress=False).episode_returns
+
+
+@pytest.mark.train
+def test_ppo_beats_the_best_fixed_quote_in_an_order_book():
+    torch.set_num_threads(1)
+    vec = LimitOrderBookVecEnv(512, **BOOK)
+    env = VecNormalize(SekaiSB3VecEnv(vec))
+    model = PPO(
+        "MlpPolicy",
+        env,
+        n_steps=40,
+        batch_size=1024,
+        n_epochs=6,
+        learning_rate=1e-3,
+        gamma=0.97,
+        gae_lambda=0.95,
+        seed=0,
+        device="cpu",
+    )
+    model.learn(1_638_400)
+
+    def policy(observations):
+        return np.asarray(model.predict(env.normalize_obs(observations), deterministic=True)[0])
+
+    # No quote at all is a fixed one too, and returns 0.
+    fixed = [book_returns(FixedOffset.for_env(vec, offset)) for offset in (1, 2, 3)] + [np.zeros(EPISODES)]
+    best, trained = max(fixed, key=np.mean), book_returns(policy)
+    # As of independent books; that seeds are the same can only bring the two means closer together.
+    error = np.sqrt((best.var() + trained.var()) / EPISODES)
+    print(f"return: {trained.mean():.4f} trained, {best.mean():.4f} with the best fixed quote, +- {error:.4f}")
+    assert trained.mean() > best.mean() + 5.0 * error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 
@@ -13,6 +14,8 @@ import sekai
 from sims import plots
 from sims.market_making import FixedSpread, MarketMakingVecEnv
 from sims.market_making.plot import plot_market_making
+from sims.order_book import FillChances, FillEstimate, JoinBest, LimitOrderBookVecEnv, fill_chance
+from sims.order_book.plot import plot_book, plot_fill_chances, plot_fills, plot_order_book
 from sims.trading import Momentum, TradingVecEnv
 from sims.trading.plot import plot_trades, plot_trading
 
@@ -278,6 +281,129 @@ def test_markets_offer_their_picture_on_every_backend(market, mode):
     with sekai.make_vec(env_id, 2, vectorization_mode=mode) as vec:
         assert vec.get_attr("plot_rollout") == [market.plot_rollout] * 2
     assert market.plot_rollout in (plot_market_making, plot_trading)
+
+
+# -- the order book ----------------------------------------------------------------------------------------
+
+BOOK = ("mid_price", "cash", "fees", "bought", "sold", "inventory", "wealth")
+
+
+def order_book():
+    """One sub-env, four steps, two levels a side: the bid is 100 ticks, its ask 102, of half a unit of money each.
+
+    Levels of 3 and 1 lots at 100 and 98, of 2 lots at 102; then all are a tick higher. An own bid of 1 lot with 2 lots
+    ahead of it rests at 100, an own ask alone at 103.
+    """
+    seen = np.zeros((4, 1, 18))
+    seen[:, 0] = [*(2, 4), *(3, 1), *(2, 0), *(2, 0), 2, 0.2, *(2, 1, 2), *(-3, 1, 0), *(0, 1)]
+    seen[3, 0, 10:13] = 0.0  # the bid has gone
+    record = make_rollout(
+        np.ones((4, 1)),
+        actions=np.zeros((4, 1, 3)),
+        mid_price=np.array([[50.5], [50.5], [51.0], [51.0]]),
+        cash=np.array([[0.0], [-50.25], [1.25], [1.0]]),  # bought for 50 and a fee; sold at 51.75; both for a fee
+        fees=np.array([[0.0], [0.25], [0.25], [0.25]]),
+        bought=np.array([[0], [1], [0], [1]]),
+        sold=np.array([[0], [0], [1], [1]]),
+        inventory=np.array([[0], [1], [0], [0]]),
+        wealth=np.array([[0.0], [0.25], [1.25], [1.0]]),
+    )
+    return dataclasses.replace(record, observations=seen, last_observations=seen[-1])
+
+
+@pytest.mark.parametrize("tick_size", [0.5, np.array([0.5])])
+def test_a_book_is_drawn_where_its_levels_and_own_orders_are(tick_size):
+    figure = plot_book(order_book(), depth=2, tick_size=tick_size)
+    axes, queue = figure.axes[:2]
+    (image,) = axes.images
+    # States at times 1, 2, 3; prices from 98 to 103 ticks, the half of which are money.
+    assert image.get_extent() == [1.0, 4.0, 48.75, 51.75]
+    shown = np.ma.filled(image.get_array(), np.nan)
+    early, late = [1, np.nan, 3, np.nan, 2, np.nan], [np.nan, 1, np.nan, 3, np.nan, 2]
+    np.testing.assert_array_equal(shown, np.array([early, early, late]).T)
+    times, bid = line(axes, "own bid")
+    assert times.tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(bid, [50.0, 50.0, np.nan])
+    assert line(axes, "own ask")[1].tolist() == [51.5, 51.5, 52.0]
+    assert line(axes, "mid")[1].tolist() == [50.5, 50.5, 51.0]
+    assert points(axes, "bought").tolist() == [[1.5, 50.0], [3.5, 51.0]]  # the price paid, and the mid for both sides
+    assert points(axes, "sold").tolist() == [[2.5, 51.75], [3.5, 51.0]]
+    np.testing.assert_array_equal(line(queue, "own bid")[1], [2, 2, np.nan])
+    assert line(queue, "own ask")[1].tolist() == [0, 0, 0]
+    check_layout(figure)
+
+
+def test_a_page_of_the_order_book():
+    figure = plot_order_book(order_book(), depth=2, tick_size=0.5)
+    assert panels(figure)[2:6] == [
+        "Depth, own orders and trades",
+        "Inventory",
+        "Wealth",
+        "Drawdown",
+    ]
+    assert figure.axes[-1].get_ylabel() == "lots at a price"
+    check_layout(figure)
+
+
+def test_a_book_without_orders_or_of_one_step_can_be_drawn():
+    empty = order_book()
+    empty.observations[:, :, :16] = 0.0
+    for record in (empty, order_book()):
+        for plot in (plot_book, plot_order_book):
+            check_layout(plot(record, depth=2, tick_size=0.5))
+    short = make_rollout(np.ones((1, 1)), **{name: np.ones((1, 1)) for name in BOOK})
+    short = dataclasses.replace(short, observations=order_book().observations[:1])
+    check_layout(plot_book(short, depth=2, tick_size=0.5))
+
+
+def test_observations_of_another_book():
+    for depth in (3, 5):
+        with pytest.raises(
+            ValueError, match=rf"expected observations of an order book with {depth} levels .* depth=...\)"
+        ):
+            plot_book(order_book(), depth=depth)
+    with pytest.raises(ValueError, match="expected the info 'fees' in the rollout"):
+        record = order_book()
+        del record.infos["fees"]
+        plot_book(record, depth=2)
+
+
+def test_fill_rates_lie_beside_their_curve():
+    distances = np.array([0.5, 1.5])
+    rates = 2.0 * np.exp(-3.0 * distances)
+    estimate = FillEstimate(np.array([1, 2]), distances, rates, 0.1 * rates, 2.0, 3.0, 0.1, 0.2, 0.0)
+    figure = plot_fills(estimate)
+    times, curve = line(figure.axes[0], "2 exp(-3 distance)")
+    np.testing.assert_allclose(curve, 2.0 * np.exp(-3.0 * times))
+    assert labels(figure.axes[0]) == ["2 exp(-3 distance)", "measured"]
+    check_layout(figure)
+    alone = dataclasses.replace(estimate, A=np.nan, k=np.nan)
+    assert labels(plot_fills(alone).axes[0]) == ["measured"]
+
+
+def test_chances_of_fills_lie_beside_the_exact_ones():
+    ahead, opposite = np.array([0, 1, 2]), np.array([1, 4])
+    exact = fill_chance(1.85, 0.94, 0.71, 2, 4)[:, opposite]
+    figure = plot_fill_chances(FillChances(ahead, opposite, exact + 0.01, np.full((3, 2), 0.01), exact))
+    assert labels(figure.axes[0]) == ["exact, 1 opposite", "exact, 4 opposite", "measured"]
+    assert line(figure.axes[0], "exact, 4")[1].tolist() == exact[:, 1].tolist()
+    check_layout(figure)
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+def test_the_order_book_offers_its_picture_with_its_levels_and_ticks():
+    vec = LimitOrderBookVecEnv(4, tick_size=0.5)
+    record = sekai.rollout(vec, JoinBest.for_env(vec), 250, seed=0, infos=BOOK, progress=False)
+    figure = vec.get_attr("plot_rollout")[0](record)
+    axes = figure.axes[2]
+    low, high = axes.images[0].get_extent()[2:]
+    mids = record.infos["mid_price"][:199, 0]
+    assert low < mids.min() and mids.max() < high and high - low < 100 * 0.5
+    bids, asks = line(axes, "own bid")[1], line(axes, "own ask")[1]
+    assert np.nanmax(bids - mids) < 0.0 < np.nanmin(asks - mids)
+    np.testing.assert_allclose(bids[np.isfinite(bids)] % 0.5, 0.0, atol=1e-9)
+    check_layout(figure)
 
 
 # -- every picture -----------------------------------------------------------------------------------------

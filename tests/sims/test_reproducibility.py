@@ -16,12 +16,32 @@ from sekai.batching import layout
 from sekai.kernels import get_num_threads, set_num_threads
 from sekai.kernels.threads import always_used
 from sims.market_making import Randomized
+from sims.order_book.flows import Hawkes
 
 if not sekai.all_specs():  # where the package is not installed, nothing announces its markets
     sims.register_envs()
 
 #: Beside its defaults, what makes a market do all it can within a few steps.
 SETTINGS = {
+    "LimitOrderBook-v0": [
+        {
+            "flow": Hawkes(weights=[1.0, 2.0, 1.0], theta=[0.5, 0.7], sizes=[0.5, 0.2, 0.0, 0.3]),
+            "n_steps": 5,
+            "actions": "orders",
+            "max_offset": 3,
+            "max_size": 4,
+            "rate_factor": Randomized(0.5, 2.0),
+            "theta_factor": Randomized(0.5, 2.0),
+            "warm_up": 2.0,
+            "step": "messages",
+            "step_messages": 5,
+            "latency": Randomized(0.05, 0.2),
+            "latency_law": "exponential",
+            "max_pending": 2,
+            "taker_fee": 1e-4,
+            "max_inventory": 3,
+        }
+    ],
     "MarketMaking-v0": [
         {
             "n_steps": 5,
@@ -49,9 +69,11 @@ SETTINGS = {
         }
     ],
 }
+#: Of markets that take long to compile all is slow; as they come, they are among the tests of every market.
+LONG = {"LimitOrderBook-v0"}
 #: Each market as it comes, with episodes made short, and as above.
 CASES = [
-    pytest.param(spec.id, settings, id=f"{spec.id}-{number}")
+    pytest.param(spec.id, settings, id=f"{spec.id}-{number}", marks=[pytest.mark.slow] * (spec.id in LONG))
     for spec in sekai.all_specs()
     for number, settings in enumerate([{"max_episode_steps": 5}, *SETTINGS.get(spec.id, [])])
 ]
@@ -68,7 +90,7 @@ def each_case_and_mode(slow):
             *case.values,
             autoreset,
             id=f"{'autoreset' if autoreset else 'freezing'}-{case.id}",
-            marks=[pytest.mark.slow] * slow(case.id.endswith("-0"), autoreset),
+            marks=[*case.marks, *[pytest.mark.slow] * slow(case.id.endswith("-0"), autoreset)],
         )
         for autoreset in (True, False)
         for case in CASES
@@ -134,7 +156,7 @@ def count_ends(results):
 def test_no_registered_market_is_left_out():
     covered = {case.values[0] for case in CASES}
     assert covered == {spec.id for spec in sekai.all_specs()}
-    assert {"MarketMaking-v0", "Trading-v0"} <= covered
+    assert {"LimitOrderBook-v0", "MarketMaking-v0", "Trading-v0"} <= covered
     assert set(SETTINGS) <= covered
 
 
