@@ -39,4 +39,6 @@ def report(request):
 
 def _duration(seconds: list[float]) -> str:
     middle = median(seconds)
+    if middle < 1e-6:
+        return f"{middle * 1e9:.1f} ns"
     return f"{middle * 1e6:.1f} us" if middle < 1e-3 else f"{middle * 1e3:.1f} ms"
