@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,7 +39,8 @@ from sims.order_book.parameters import (
 from sims.order_book.plot import plot_order_book
 from sims.order_book.start import read_start
 
-#: Books that episodes begin from: at most, at least, and what they may take of events and bytes.
+#: Books that episodes begin from: at most, at least (and without compilation, where they would take minutes), and what
+#: they may take of events and bytes.
 _STARTS, _FEWEST_STARTS, _START_EVENTS, _START_BYTES = 1024, 64, 2e7, 1 << 24
 #: The seeds from which they are made, whatever the seed of an env, and for how many sets of parameters they are kept.
 _START_SEED, _MOST_MADE = 0x5EED_0B00C, 32
@@ -79,7 +81,7 @@ def _start_books(params: Any) -> tuple[NDArray[Any], ...] | None:
         # With all that they share, so that nothing is compiled that is not needed anyway.
         events = events_of(params, warm_up_of(params)) / min(1.0, params.theta_factor)
         most = min(_START_EVENTS / events, _START_BYTES / (2 * count_words(params)))
-        count = int(min(_STARTS, max(_FEWEST_STARTS, most)))
+        count = _FEWEST_STARTS if numba.config.DISABLE_JIT else int(min(_STARTS, max(_FEWEST_STARTS, most)))
         vec = LimitOrderBookVecEnv.of_rules(count, **shared | {"rules": rules, "warm_up_once": False, "latency": 0.0})
         vec.reset(seed=[_START_SEED + k for k in range(count)])
         books, clocks = vec.get_attr("book"), vec.get_attr("clock")
