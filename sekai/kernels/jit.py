@@ -119,9 +119,8 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
         except TypingError:
             if plain == tuple(args):
                 raise
-            found = super().get_call_template(
-                args, kws
-            )  # what is only known of the number itself, as in a tuple's index
+            # What is only known of the number itself: the item of a mixed tuple, say.
+            found = super().get_call_template(args, kws)
         caller = ConfigStack.top_or_none()
         counts = self.targetoptions["_nrt"]
         if caller is not None and bool(caller.nrt) != counts and self._returns_arrays(args):

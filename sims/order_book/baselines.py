@@ -265,7 +265,7 @@ class ImbalanceTaker(BookPolicy):
 
     def _rule(self) -> tuple[Callable[[Any, Any, Any], None], Any]:
         scale = float(self.inventory_scale)
-        return rules.take_row, rules.Take(float(self.threshold), float(self.limit), scale, self.depth)
+        return rules.follow_imbalance_row, rules.Take(float(self.threshold), float(self.limit), scale, self.depth)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -138,7 +138,7 @@ def skew_row(parameters: Skew, observation: Any, action: Any) -> None:
 
 
 @jit
-def take_row(parameters: Take, observation: Any, action: Any) -> None:
+def follow_imbalance_row(parameters: Take, observation: Any, action: Any) -> None:
     """Send a market order of 1 lot to the side with more lots, as far as the limit allows."""
     imbalance = float64(observation[4 * parameters.depth + 1])
     held = np.rint(float64(observation[len(observation) - 2]) * parameters.inventory_scale)

@@ -169,3 +169,33 @@ def test_the_checker_finds_no_problem(actions):
 
     findings = sekai.check_vec_env(factory)
     assert [each for each in findings if not each.startswith("hint: ")] == []
+
+
+def test_a_latency_of_whole_steps_arrives_at_the_end_of_one():
+    """Whatever rounding makes of the sum of the two times: .1 + .2 is more than .3."""
+    vec = LimitOrderBookVecEnv(1, step_time=0.1, latency=0.1, n_steps=200)
+    vec.reset(seed=1)
+    for _ in range(199):
+        vec.step(np.array([[1, 1, 0]]))
+        assert vec.get_attr("pending")[0].count == 0
+
+
+def test_another_step_and_another_tick_hold_from_the_next_episode_on():
+    vec = LimitOrderBookVecEnv(1, step_time=0.5, latency=0.0, n_steps=20)
+    vec.reset(seed=1)
+    quotes = np.array([[1, 1, 0]])
+    for step in range(1, 20):
+        if step == 10:
+            vec.set_attr("step_time", 2.0)
+            vec.set_attr("tick_size", 1.0)
+        info = vec.step(quotes).infos[0]
+        assert vec.get_attr("clock")[0].time == 0.5 * step
+        assert info["mid_price"] < 1000.0
+    assert vec.step(quotes).infos[0]["reset_info"]["mid_price"] > 1000.0
+    vec.step(quotes)
+    assert vec.get_attr("clock")[0].time == 2.0
+
+
+def test_a_flow_may_be_told_by_its_name():
+    named, plain = LimitOrderBookVecEnv(1, flow="cst"), LimitOrderBookVecEnv(1)
+    assert named.params.flow == CST() and named.params == plain.params
