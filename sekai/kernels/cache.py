@@ -34,7 +34,7 @@ from sekai.kernels import files
 from sekai.kernels.fingerprint import Description, Unknown, describe, describe_type, remember_sources
 
 #: Counted up with every change of the policy that ``sekai.kernels.jit`` compiles under.
-_POLICY = 6
+_POLICY = 7
 
 #: Of Numba's settings, those that change what it compiles.
 _SETTINGS = (
@@ -144,14 +144,15 @@ class KernelCache(NullCache):  # type: ignore[misc]
         folder = cache_folder()
         if folder is None:
             raise Unknown("no folder")
-        description = describe(self._function)
+        kinds = getattr(sig, "args", sig)
+        description = describe(self._function, kinds)
         digest = hashlib.sha256()
         for part in (
             *_VERSIONS,
             repr(codegen.magic_tuple()),
             repr(sorted(self._options.items())),
             repr((_POLICY, [getattr(config, name, None) for name in _SETTINGS])),
-            *(text for each in getattr(sig, "args", sig) for text in describe_type(each)),
+            *(text for each in kinds for text in describe_type(each)),
             *description.texts,
         ):
             digest.update(part.encode("utf-8", "backslashreplace"))

@@ -14,7 +14,7 @@ import os
 import sys
 import time
 import types as python_types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from numba.core import types
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 
-from sekai.kernels.constants import Constant, ConstantType
+from sekai.kernels.constants import Constant, ConstantType, class_members
 from sekai.kernels.extensions import EXTENSIONS, is_versioned
 from sekai.kernels.files import Origin
 
@@ -47,8 +47,12 @@ class Description(NamedTuple):
     origin: Origin
 
 
-def describe(function: Any) -> Description:
+def describe(function: Any, kinds: Iterable[Any] = ()) -> Description:
     """What the compiled code of a function depends on.
+
+    Args:
+        function: The function.
+        kinds: The types of its arguments: of named tuples it may call what their classes have.
 
     Raises:
         Unknown: It reaches something that cannot be described, or that is no longer what it was when it may have been
@@ -58,8 +62,13 @@ def describe(function: Any) -> Description:
     EXTENSIONS.look()
     plain = _plain(function)
     waiting = [plain]
-    seen: set[int] = set()
     texts: list[str] = []
+    for each in _classes_of(kinds):
+        for name, member in _members_of(each).items():
+            if getattr(member, "is_kernel", False):
+                waiting.append(_plain(member))
+                texts.append(_describe_member(each, name, member))
+    seen: set[int] = set()
     sources: set[tuple[str, str]] = set()
     while waiting:
         each = waiting.pop()
@@ -121,6 +130,11 @@ class _Parts:
                 yield from self._describe(item)
         elif isinstance(value, types.Type):
             yield from describe_type(value)
+        elif _is_named_tuple(value):
+            yield _describe_value(value)
+            for name, member in _members_of(value).items():
+                yield name
+                yield from self._describe(member)
         else:
             yield _describe_value(value)
             for form in EXTENSIONS.of_function(value):
@@ -230,6 +244,36 @@ def _attribute_names(code: python_types.CodeType) -> set[str]:
     return names
 
 
+#: What the class of each named tuple had besides its fields when it was described first.
+_MEMBERS: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+
+def _members_of(kind: Any) -> dict[str, Any]:
+    """What ``class_members`` finds; ``Unknown`` if it is no longer what it was when it may have been compiled."""
+    members = class_members(kind)
+    if _MEMBERS.setdefault(kind, members) != members:
+        raise Unknown(f"{kind.__module__}.{kind.__qualname__}, which has changed")
+    return members
+
+
+def _describe_member(kind: Any, name: str, member: Any) -> str:
+    plain, options = _plain(member), getattr(member, "targetoptions", None)
+    return f"{kind.__qualname__}.{name} is {plain.__module__}.{plain.__qualname__} {options}"
+
+
+def _is_named_tuple(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
+
+
+def _classes_of(kinds: Iterable[Any]) -> Iterator[Any]:
+    """The classes of the named tuples among some types, and of those in them."""
+    for each in kinds:
+        if isinstance(each, types.BaseNamedTuple):
+            yield each.instance_class
+        if isinstance(each, types.BaseTuple):
+            yield from _classes_of(each)
+
+
 def _describe_value(value: Any) -> str:
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic, np.dtype)):
         return f"{type(value).__name__} {value!r}"
@@ -275,6 +319,8 @@ def describe_type(each: Any) -> Iterator[str]:
         if not is_importable(each.instance_class):  # pickled by value, it would come back as another class
             raise Unknown(str(each))
         yield _describe_value(each.instance_class)
+        members = _members_of(each.instance_class)
+        yield repr({name: member for name, member in members.items() if not getattr(member, "is_kernel", False)})
     if isinstance(each, types.BaseTuple):
         for inner in each:
             yield from describe_type(inner)

@@ -37,6 +37,9 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 # By itself LLVM takes vectors of as many items as the widest numbers of a loop ask for, and does float32 beside float64
 # in vectors that are half empty. There is no switch of one function; an LLVM that does not know this one ignores it.
 llvmlite.binding.set_option("", "--vectorizer-maximize-bandwidth")
+# A loop over columns begins with a check that no two of them overlap, and is not vectorised where that takes more
+# comparisons than this: by itself 128, which 16 columns exceed. A block of rows is long enough for many more.
+llvmlite.binding.set_option("", "--vectorize-memory-check-threshold=1024")
 
 
 @overload

@@ -549,6 +549,77 @@ def test_the_fields_of_an_argument_are_part_of_its_type(project):
     assert market.f(importlib.import_module("helpers").Terms(2.0, 6.0)) == 6.0
 
 
+@pytest.mark.parametrize("member", ["staticmethod(grow)", "2.0"], ids=["function", "constant"])
+def test_what_the_class_of_an_argument_has_besides_its_fields_is_part_of_its_type(project, member):
+    helpers = """
+    from typing import NamedTuple
+    from sekai.kernels import jit
+    @jit
+    def grow(x):
+        return 2.0 * x
+    class Terms(NamedTuple):
+        low: float
+        member = {member}
+    """
+    read = "terms.member(terms.low)" if "grow" in member else "terms.member * terms.low"
+    project.write(
+        helpers=helpers.format(member=member),
+        market=f"from sekai.kernels import jit\n@jit\ndef f(terms):\n    return {read}\n",
+    )
+    market = project.load()
+    assert market.f(importlib.import_module("helpers").Terms(3.0)) == 6.0
+    market = project.load()
+    assert market.f(importlib.import_module("helpers").Terms(3.0)) == 6.0 and hits(market.f) == 1
+    project.write(helpers=helpers.format(member=member).replace("2.0", "7.0"))
+    market = project.load()
+    assert market.f(importlib.import_module("helpers").Terms(3.0)) == 21.0
+
+
+def test_functions_that_are_exchanged_in_the_class_of_an_argument_are_compiled_anew(project):
+    laws = """
+    from sekai.kernels import jit
+    @jit
+    def two(x):
+        return 2.0 * x
+    @jit
+    def three(x):
+        return 3.0 * x
+    """
+    project.write(laws=laws)
+    part = """
+    from typing import NamedTuple
+    import laws
+    class Terms(NamedTuple):
+        low: float
+        ask, bid, mid = staticmethod(laws.three), staticmethod(laws.{bid}), staticmethod(laws.two)
+    """
+    kernels = """
+    from sekai.kernels import jit
+    @jit
+    def g(terms):
+        return terms.bid(terms.low)
+    @jit
+    def f(terms):
+        return g(terms)
+    """
+    project.write(part=part.format(bid="two"), market=kernels)
+    market = project.load()
+    terms = importlib.import_module("part").Terms
+    assert market.f(terms(1.0)) == 2.0
+    project.write(part=part.format(bid="three"))
+    market = project.load()
+    terms = importlib.import_module("part").Terms
+    assert market.f(terms(1.0)) == 3.0
+    # Nor is anything kept of one whose functions are exchanged while the process runs.
+    market.g(terms(1.0))
+    terms.bid = staticmethod(importlib.import_module("laws").two)
+    another = project.load()
+    another.g(terms(1.0))
+    project.write(part=part.format(bid="two"))
+    market = project.load()
+    assert market.f(importlib.import_module("part").Terms(1.0)) == 2.0
+
+
 def test_both_forms_of_a_batch_kernel_are_loaded_until_a_helper_is_edited(project, folder, forked):
     kernel = """
     from helpers import g

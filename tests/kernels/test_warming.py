@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numba
 import numpy as np
+import pytest
 from toy_market import WalkVec
 
+from sekai.cli import rollout
 from sekai.kernels import get_num_threads, jit_batch, set_num_threads, warm_up
-from sekai.kernels.threads import always_used
+from sekai.kernels.threads import always_used, are_measured
 
 
 def test_it_builds_steps_and_closes(monkeypatch):
@@ -61,3 +63,22 @@ def test_what_it_has_compiled_need_not_be_again():
         assert forms() == compiled
     finally:
         set_num_threads(before)
+
+
+@pytest.mark.parametrize(("has_kernels", "left_out"), [(False, 1), (True, 2)])
+def test_the_speed_of_a_run_leaves_out_the_steps_that_compile(monkeypatch, has_kernels, left_out):
+    """The first on several threads where any may be, the second on one; by a clock that only a step moves on."""
+    now, measured = [0.0], []
+
+    class Slow(WalkVec):
+        def _step(self, actions):
+            now[0] += 100.0 if len(measured) < left_out else 0.5
+            measured.append(are_measured())
+            return super()._step(actions)
+
+    monkeypatch.setattr(rollout, "perf_counter", lambda: now[0])
+    ends = dict(seed=0, steps=6, episodes=None, progress=lambda added: None)
+    run = rollout.roll_out(Slow(3), lambda observations: np.ones(3, np.int64), **ends, has_kernels=has_kernels)
+    assert measured == [not has_kernels] + 5 * [True]
+    assert run.env_steps_per_second == 3 / 0.5
+    assert run.first_step_seconds == 100.0 * left_out
