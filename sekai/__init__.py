@@ -30,6 +30,7 @@ from sekai.registry import (
 from sekai.results import ResetResult, StepResult
 from sekai.rollouts import Rollout, rollout
 from sekai.seeding import make_seed_sequence, np_random
+from sekai.snapshots import Snapshot
 from sekai.spaces import (
     Box,
     Dict,
@@ -123,6 +124,7 @@ __all__ = [
     "RunningMeanStd",
     "SekaiError",
     "Sequence",
+    "Snapshot",
     "Space",
     "SpaceMismatch",
     "StatsTracker",

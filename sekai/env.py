@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from sekai.delegation import FromInner
 from sekai.mirror import AsyncMirror
 from sekai.results import ResetResult, StepResult
 from sekai.seeding import np_random
+from sekai.snapshots import load_states, put_state_back, state_of_layers
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType, WActType, WObsType
 
 if TYPE_CHECKING:
@@ -123,6 +125,87 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
         if seed is not None or self._rng is None:
             self._rng, self._rng_seed = np_random(seed)
         return self._rng_seed
+
+    def reseed(self, seed: SeedType) -> None:
+        """Go on, in the middle of an episode, with the random stream that ``reset(seed=seed)`` begins.
+
+        Args:
+            seed: An integer, or a generator, which becomes the stream; None lets it go on.
+
+        Raises:
+            TypeError: The seed is neither an integer, a generator nor None.
+            ValueError: It is negative.
+            NotImplementedError: Nothing has used ``rng`` so far: what is random, if anything, is drawn from elsewhere.
+        """
+        if self._rng is None:
+            expected = "expected an env that has drawn from self.rng, or seeded it, got one that has not"
+            raise NotImplementedError(f"{self}.reseed(seed): {expected}")
+        self._set_rng(seed)
+
+    #: Attributes that decide nothing of what is shown next, which snapshots leave out: caches, windows, loggers.
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ()
+
+    def snapshot(self) -> Any:
+        """All that decides what this env will show next, its random stream included, as data that can be pickled.
+
+        The default pickles all attributes but those in ``snapshot_ignores``, of wrappers and the env inside at once. An
+        env that can say its state in less, or a wrapper for all inside it, may write this and ``restore()`` anew. Of
+        what several envs share, each has a copy of its own afterwards.
+
+        Raises:
+            TypeError: An attribute cannot be pickled (a socket, a lock, a live feed); the message names it.
+        """
+        layers = [*self] if isinstance(self, Wrapper) else [self]
+        count = 1  # of those from here on that leave it to this method
+        while count < len(layers) and not layers[count]._says_its_state:
+            count += 1
+        inner = layers[count].snapshot() if count < len(layers) else None
+        return tuple(layer._snapshot_kind for layer in layers[:count]), state_of_layers(layers, count), inner
+
+    def restore(self, snapshot: Any) -> None:
+        """Go on from a snapshot, which another env of the same classes may have made.
+
+        Raises:
+            TypeError: It is none.
+            ValueError: It is of other classes; nothing has changed.
+        """
+        self._restorer_by_default(snapshot)()
+
+    def _restorer(self, snapshot: Any) -> Callable[[], None]:
+        """Look at a snapshot, and return what restores it; a ``restore()`` of the env's own looks when it does."""
+        is_own = type(self).restore is not Env.restore
+        return partial(self.restore, snapshot) if is_own else self._restorer_by_default(snapshot)
+
+    def _restorer_by_default(self, snapshot: Any) -> Callable[[], None]:
+        if not isinstance(snapshot, tuple) or len(snapshot) != 3 or not isinstance(snapshot[0], tuple):
+            raise TypeError(f"{self}.restore(snapshot): expected what snapshot() gives, got {snapshot!r}")
+        kinds, pickled, inner = snapshot
+        layers = [*self] if isinstance(self, Wrapper) else [self]
+        own = tuple(layer._snapshot_kind for layer in layers[: len(kinds)])
+        if kinds != own or (inner is None) != (len(kinds) == len(layers)):
+            raise ValueError(f"restore(snapshot): expected one of {' in '.join(own)}, got one of {' in '.join(kinds)}")
+        states = load_states(pickled, layers)
+        restore_inner = None if inner is None else layers[len(kinds)]._restorer(inner)
+
+        def restore() -> None:
+            if restore_inner is not None:
+                restore_inner()
+            for layer, state in zip(layers, states, strict=False):
+                put_state_back(layer, state)
+                layer._after_restore()
+
+        return restore
+
+    @property
+    def _says_its_state(self) -> bool:
+        return type(self).snapshot is not Env.snapshot or type(self).restore is not Env.restore
+
+    def _after_restore(self) -> None:
+        """What is left to do once the attributes are back."""
+
+    @property
+    def _snapshot_kind(self) -> str:
+        return f"{type(self).__module__}.{type(self).__qualname__}"
 
     @property
     def unwrapped(self) -> Env[Any, Any]:
@@ -236,6 +319,10 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
 
     def _set_rng(self, seed: SeedType) -> int | None:
         return self.env._set_rng(seed)
+
+    def reseed(self, seed: SeedType) -> None:
+        """Let the inner env go on with another random stream."""
+        self.env.reseed(seed)
 
     @property
     def unwrapped(self) -> Env[Any, Any]:

@@ -12,12 +12,12 @@ import pytest
 NEEDS = {
     **{
         f"compat/test_gymnasium_{part}.py": ("gymnasium",)
-        for part in ("env", "from_vector", "next_step", "registration", "spaces", "vector")
+        for part in ("env", "from_vector", "next_step", "registration", "reset_mask", "spaces", "vector")
     },
     "compat/test_cart_pole.py": ("gymnasium",),
     "compat/test_stable_baselines3.py": ("stable_baselines3", "sb3_contrib"),
     "compat/test_torch.py": ("torch",),
-    "compat/test_torchrl.py": ("torchrl",),
+    "compat/test_torchrl.py": ("torchrl", "gymnasium"),
     "compat/test_train_sb3.py": ("stable_baselines3",),
     "sims/test_metrics.py": ("empyrical",),
     "sims/test_plots.py": ("matplotlib",),

@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +100,7 @@ def test_run_prints_a_table(capsys):
     assert (status, err) == (0, "")
     rows = {line[:12].strip(): line[12:].strip() for line in out.splitlines()}
     speed = rows.pop("env-steps/s")
-    assert "first step, which may compile, left out" in speed
+    assert "first two steps, which may compile, left out" in speed
     assert int(rows.pop("seed")) >= 0  # drawn, since none was given
     assert float(speed.split()[0].replace(",", "")) > 0
     assert rows == {
@@ -238,7 +239,7 @@ def test_d7_without_an_episode_there_are_dashes_and_a_word(capsys):
     rows = {line[:12].strip(): line[12:].strip() for line in out.splitlines()}
     assert rows["episodes"] == "none has ended; give more --steps"
     assert [rows[name] for name in ("return, mean", "return, sd", "length, mean", "terminated")] == ["-"] * 4
-    assert rows["env-steps/s"].startswith("- (first step")
+    assert rows["env-steps/s"].startswith("- (first two steps")
 
 
 def test_no_episode_is_null_in_json(capsys):
@@ -645,6 +646,21 @@ def test_check_looks_at_copies_of_a_single_env(capsys, registry):
     report = json.loads(run(capsys, "check", "Crowd-v0", *QUICK, "--json")[1])
     assert (report["mode"], len(report["problems"])) == ("sync", 1)
     assert "whatever the other sub-envs do, got" in report["problems"][0]
+
+
+def test_check_goes_on_to_copies_of_an_env_that_cannot_be_kept(capsys, registry):
+    class Held(toy_market.Walk):
+        def reset(self, *, seed=None, options=None):
+            self.lock = threading.Lock()
+            return super().reset(seed=seed, options=options)
+
+    registry.register("Held-v0", Held)
+    status, out, _ = run(capsys, "check", "Held-v0", *QUICK, "--json")
+    report = json.loads(out)
+    assert (status, report["problems"]) == (0, [])
+    wheres = ("a single env: snapshot() after step 6: expected", "snapshot() after step 6: expected a Snapshot")
+    for where, hint in zip(wheres, report["hints"], strict=True):
+        assert hint.startswith(where) and "TypeError: snapshot(): Held.lock: expected what can be pickled" in hint
 
 
 def test_b7_check_looks_for_indexes_beyond_arrays(capsys, monkeypatch):

@@ -66,7 +66,7 @@ def run_page(folder, name, text):
 
 
 #: Pages whose examples compile several markets of their own.
-SLOW = {"guides/order-book.md"}
+SLOW = {"guides/order-book.md", "guides/portfolio.md", "guides/prices.md"}
 WITH_EXAMPLES = [name for name, path in PAGES.items() if blocks(path.read_text(encoding="utf-8"))]
 
 
@@ -137,7 +137,8 @@ def test_every_page_is_in_the_navigation():
 @pytest.mark.parametrize(
     "package",
     "sekai sekai.vector sekai.space_utils sekai.kernels sekai.kernels.maths sekai.testing "
-    "sekai.plots sims.market_making sims.order_book sims.trading sims.data sims.metrics sims.plots".split(),
+    "sekai.plots sims.execution sims.market_making sims.order_book sims.portfolio sims.trading sims.prices sims.data "
+    "sims.metrics sims.plots".split(),
 )
 def test_every_public_name_is_in_the_reference(package):
     module = importlib.import_module(package)

@@ -42,6 +42,7 @@ ONLY = {
     "sekai.estimates": ("sekai.checks",),
     "sekai.tracking": ("sekai.checks", "sekai.types"),
     "sekai.plots": ("sekai.plots", "sekai.rollouts", "sekai.estimates", "sekai.checks"),
+    "sims.prices": ("sims.prices", "sims.checks", "sims.data", "sekai.kernels"),
     "sims.metrics": ("sims.metrics", "sims.checks", "sekai.rollouts", "sekai.estimates", "sekai.checks"),
     "sims.plots": ("sims.plots", "sims.metrics", "sekai.plots", "sekai.rollouts", "sekai.checks"),
 }

@@ -39,6 +39,15 @@ def test_the_market_that_is_written_has_no_problems():
     assert "no problems\n" in [output.get("text") for cell in notebook.cells for output in cell.get("outputs", ())]
 
 
+def test_what_is_shown_of_futures_is_no_luck():
+    notebook = nbformat.read(FOLDER / "06_what_if.ipynb", as_version=4)
+    shown = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ()))
+    ratios = [float(each) for each in re.findall(r"variance ratio ([\d.]+)", shown)]
+    assert len(ratios) == 3 and min(ratios) > 1.0 and max(ratios) > 10.0
+    gain, error = map(float, re.search(r"gain ([\d.]+) \+- ([\d.]+)", shown).groups())
+    assert gain > 4.0 * error > 0.0
+
+
 def test_the_script_shows_no_mean_of_no_episodes():
     settings = "Settings(total_steps=1024, num_envs=64, num_steps=8, minibatch_size=256)"
     code = f"import ppo_torch; ppo_torch.train(ppo_torch.{settings})"

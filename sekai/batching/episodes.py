@@ -144,6 +144,27 @@ class MaskEpisodes:
         self._terminated = np.zeros(num_envs, dtype=np.bool_)
         self._truncated = np.zeros(num_envs, dtype=np.bool_)
 
+    def keep(self, space: Space[Any], rows: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        """Columns of what some rows show while they are frozen; none with autoreset."""
+        if self.autoreset:
+            return {}
+        flags = (("frozen", self.frozen), ("terminated", self._terminated), ("truncated", self._truncated))
+        columns = {name: flag[rows] for name, flag in flags}
+        return columns | keep_held(self._held, space, rows, self.num_envs, "shown")
+
+    def put_back(self, space: Space[Any], rows: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> None:
+        """Let rows be as they were when ``keep`` made the columns."""
+        if not self.autoreset:
+            self.frozen, self._terminated, self._truncated = (
+                _with_rows(before, rows, columns[name])
+                for name, before in (
+                    ("frozen", self.frozen),
+                    ("terminated", self._terminated),
+                    ("truncated", self._truncated),
+                )
+            )
+            put_held_back(self._held, space, rows, columns, self.num_envs, "shown")
+
     def begin(self) -> None:
         """A reset of all rows has begun new episodes."""
         self._held.release()
@@ -177,6 +198,10 @@ class MaskEpisodes:
         """The infos of a step: empty for frozen rows, and with the keys of the rule for rows that were reset."""
         absent = None if self.autoreset or not self._frozen_before.any() else self._frozen_before
         return InfoList.of_columns(self.num_envs, columns, done=ended, ended=rows, absent=absent)
+
+    def show_frozen(self, observations: Any) -> None:
+        """Write into a batch what frozen rows show, in place, between two steps."""
+        self._held.write(observations, self.frozen)
 
     def freeze_observations(self, observations: Any) -> None:
         """Show frozen rows their final observation, in place."""
@@ -226,6 +251,22 @@ class HeldRows:
         """Hold nothing any more: a reset has begun new episodes."""
         self._held = None
 
+    def get(self, num_envs: int) -> tuple[NDArray[np.bool_], Any]:
+        """Bool (num_envs,), the rows that are held, and the batch that they are of, None if none is."""
+        if self._held is None:
+            return np.zeros(num_envs, dtype=np.bool_), None
+        return self._held, self._rows
+
+    def put(self, held: NDArray[np.bool_], batch: Any) -> None:
+        """Hold other rows from now on; mask and batch are taken over."""
+        self._held, self._rows = (held, batch) if held.any() else (None, None)
+
+    def write(self, observations: Any, frozen: NDArray[np.bool_]) -> None:
+        """Write those of the held rows that are frozen, bool (n,), into a batch, in place."""
+        if self._held is not None:
+            rows = np.flatnonzero(self._held & frozen)
+            layout.put(observations, rows, layout.take(self._rows, rows))
+
     def show(self, observations: Any, before: NDArray[np.bool_], now: NDArray[np.bool_]) -> None:
         """Write the held rows into a batch, in place, and hold those that are frozen from now on.
 
@@ -234,8 +275,35 @@ class HeldRows:
             before: bool (n,), the rows that were frozen before the step.
             now: bool (n,), the rows that are frozen after it.
         """
-        if self._held is not None:
-            rows = np.flatnonzero(self._held & before)
-            layout.put(observations, rows, layout.take(self._rows, rows))
+        self.write(observations, before)
         self._held = now if now.any() else None
         self._rows = layout.copy_batch(observations) if now.any() else None
+
+
+def keep_held(
+    held: HeldRows, space: Space[Any], rows: NDArray[np.intp], num_envs: int, name: str
+) -> dict[str, NDArray[Any]]:
+    """Columns, by names that begin with ``name``, of whether some rows are held and what they show."""
+    mask, batch = held.get(num_envs)
+    return {f"{name} is held": mask[rows], **layout.columns_of(space, batch, rows, name)}
+
+
+def put_held_back(
+    held: HeldRows,
+    space: Space[Any],
+    rows: NDArray[np.intp],
+    columns: Mapping[str, NDArray[Any]],
+    num_envs: int,
+    name: str,
+) -> None:
+    """Hold what ``keep_held`` made columns of."""
+    mask, batch = held.get(num_envs)
+    batch = layout.allocate(space, num_envs) if batch is None else layout.copy_batch(batch)
+    layout.put(batch, rows, layout.batch_of(space, columns, name, len(rows)))
+    held.put(_with_rows(mask, rows, columns[f"{name} is held"]), batch)
+
+
+def _with_rows(array: NDArray[Any], rows: NDArray[np.intp], values: NDArray[Any]) -> NDArray[Any]:
+    changed: NDArray[Any] = array.copy()  # what a step has handed on stays
+    changed[rows] = values
+    return changed

@@ -154,6 +154,54 @@ def spread_resets(seed: Any, options: Any, n: int) -> list[tuple[SeedType, Optio
     return list(zip(spread_seeds(seed, n), spread_options(options, n), strict=True))
 
 
+def row_seeds(seed: Any, rows: NDArray[np.intp], n: int) -> list[SeedType]:
+    """One seed for each of some sub-envs: of an integer those that a reset of all with it would give them.
+
+    Args:
+        seed: As for ``spread_seeds``; a list holds one for each of these sub-envs.
+        rows: The sub-envs.
+        n: The number of all.
+
+    Raises:
+        TypeError: A seed is no integer (a bool is none), or one generator was given for several.
+        ValueError: A seed is negative, or a list has another length than ``rows``.
+    """
+    if seed is None or _seed_list(seed, len(rows)) is not None:
+        return spread_seeds(seed, len(rows))
+    every = spread_seeds(seed, n)
+    return [every[row] for row in rows.tolist()]
+
+
+def check_rows(indices: Any, n: int, where: str, *, distinct: bool = False) -> NDArray[np.intp]:
+    """Which sub-envs are meant: intp (k,).
+
+    Args:
+        indices: Their numbers, one number, or a mask of all; None for all.
+        n: The number of sub-envs.
+        where: What the error message calls it.
+        distinct: Whether none may be named twice.
+
+    Raises:
+        TypeError: They are no integers.
+        ValueError: There is no such sub-env, or one is named twice.
+    """
+    if indices is None:
+        return np.arange(n)
+    rows = np.atleast_1d(np.asarray(indices))
+    if rows.dtype == np.bool_:
+        if rows.shape != (n,):
+            raise ValueError(f"{where}: expected a mask of shape ({n},) (num_envs), got {rows.shape}")
+        return np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size):
+        raise TypeError(f"{where}: expected integers, or a mask of sub-envs, got {indices!r}")
+    wrong = (rows < 0) | (rows >= n)
+    if wrong.any():
+        raise ValueError(f"{where}: expected sub-envs in [0, {n - 1}], got {rows[wrong].tolist()}")
+    if distinct and len(np.unique(rows)) < len(rows):
+        raise ValueError(f"{where}: expected each sub-env once, got {rows.tolist()}")
+    return rows.astype(np.intp)
+
+
 def check_autoreset_options(options: Any) -> AutoresetOptions:
     """The ``autoreset_options=`` of a vector environment; TypeError unless a dict, a callable or None."""
     if options is None or isinstance(options, dict) or callable(options):
@@ -180,16 +228,16 @@ def autoreset_every_option(options: AutoresetOptions, rows: NDArray[np.intp]) ->
     return [autoreset_option(options, row) for row in rows.tolist()]
 
 
-def spread_values(name: str, values: Any, n: int) -> list[Any]:
+def spread_values(name: str, values: Any, n: int, of: str = "num_envs") -> list[Any]:
     """One value per sub-env: a list holds one each, anything else (a tuple or array too) is one for all.
 
     Raises:
-        ValueError: A list has another length than ``n``.
+        ValueError: A list has another length than ``n``, which the message calls ``of``.
     """
     if not isinstance(values, list):
         return [values] * n
     if len(values) != n:
-        raise ValueError(f"set_attr({name!r}): expected {n} values (num_envs), got a list of {len(values)}")
+        raise ValueError(f"set_attr({name!r}): expected {n} values ({of}), got a list of {len(values)}")
     return values
 
 

@@ -14,7 +14,8 @@ Sequence, any other space                   list of n elements (no fixed layout)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import pickle
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as SequenceOf
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from sekai.batching.infos import snapshot_value
 from sekai.batching.nested import batch_length
 from sekai.batching.nested import copy_batch as copy_batch
 from sekai.batching.nested import map_parts as map_parts
+from sekai.batching.nested import named_parts as named_parts
 from sekai.batching.nested import own_batch as own_batch
 from sekai.batching.nested import put as put
 from sekai.batching.nested import take as take
@@ -371,3 +373,30 @@ def stack(space: Space[Any], rows: SequenceOf[Any]) -> Any:
     if fields is not None:
         return _container(space, {key: stack(part, [row[key] for row in rows]) for key, part in fields.items()})
     return np.stack([np.asarray(row) for row in rows]) if _is_array(space) else list(rows)
+
+
+def columns_of(space: Space[Any], batch: Any, rows: NDArray[np.intp], name: str) -> dict[str, NDArray[Any]]:
+    """Some rows of a batch as named columns, fresh arrays; elements without a fixed layout are pickled into bytes.
+
+    Args:
+        space: Of one element.
+        batch: The batch; None for one of zeros.
+        rows: Which rows.
+        name: What the names of the columns begin with.
+    """
+    taken = allocate(space, len(rows)) if batch is None else take(batch, rows)
+    columns = {}
+    for path, part in named_parts(taken, name):
+        columns[path] = part
+        if isinstance(part, list):
+            columns[path] = np.empty(len(part), object)
+            columns[path][:] = [pickle.dumps(each) for each in part]
+    return columns
+
+
+def batch_of(space: Space[Any], columns: Mapping[str, NDArray[Any]], name: str, count: int) -> Any:
+    """The batch of ``count`` elements that ``columns_of`` made columns of."""
+    batch = allocate(space, count)
+    for path, part in named_parts(batch, name):
+        part[:] = [pickle.loads(each) for each in columns[path]] if isinstance(part, list) else columns[path]
+    return batch

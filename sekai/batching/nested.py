@@ -5,7 +5,7 @@ An array (or a list, of elements without a fixed layout) is a part, dicts and tu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,18 @@ def batch_length(batch: Any) -> int | None:
         return len(batch)
     parts = batch.values() if isinstance(batch, dict) else batch
     return next((length for length in map(batch_length, parts) if length is not None), None)
+
+
+def named_parts(batch: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The arrays (or lists of elements) of a nested batch, each with a name that says where it is: "name['key'][0]"."""
+    if isinstance(batch, dict):
+        for key, part in batch.items():
+            yield from named_parts(part, f"{name}[{key!r}]")
+    elif isinstance(batch, tuple):
+        for position, part in enumerate(batch):
+            yield from named_parts(part, f"{name}[{position}]")
+    else:
+        yield name, batch
 
 
 def map_parts(function: Callable[..., Any], batch: Any, *others: Any) -> Any:

@@ -45,9 +45,9 @@ Look for what an environment does that its contract does not allow. A few copies
 of it are stepped with random actions, then once more and once more with
 something changed that must not matter: other actions or seeds of the other
 copies, one copy alone or among thousands, one thread or two, autoreset or a
-reset by hand. Shapes, dtypes, finite numbers, random draws, memory and the way
-its kernels were compiled are looked at on the way, and the kernels' indexes in
-a run without compilation. It takes some ten seconds, most of them for compiling
+reset by hand, a return to a snapshot. Shapes, dtypes, finite numbers, random
+draws, memory and the way its kernels were compiled are looked at on the way,
+and the kernels' indexes in a run without compilation. It takes some ten seconds, most of them for compiling
 kernels; a terminal shows the runs (with tqdm).
 """
 
@@ -108,10 +108,10 @@ def check(args: argparse.Namespace) -> int:
         check_settings(spec, entry_point_of(spec, mode), settings)
         _build(spec, mode, settings, 1).close()
     findings = _check_single(spec, settings, args) if spec.entry_point is not None and mode != "native" else []
-    if not findings:
+    if all(each.startswith(_HINT) for each in findings):
         # How many runs there will be nobody knows beforehand; each builds its copies.
         with progress_bar(None, "run") as advance:
-            findings = check_vec_env(
+            findings += check_vec_env(
                 _Factory(spec, mode, settings, advance),
                 num_envs=args.num_envs,
                 n_steps=args.steps,
@@ -162,7 +162,8 @@ def _check_single(spec: EnvSpec, settings: Mapping[str, Any], args: argparse.Nam
     """The problems of a single environment."""
     arguments = dict(settings)
     with make_env(spec, arguments.pop("max_episode_steps", None), arguments) as env:
-        return [f"a single env: {problem}" for problem in check_env(env, n_steps=args.steps, seed=args.seed)]
+        findings = check_env(env, n_steps=args.steps, seed=args.seed)
+    return [f"{_HINT * each.startswith(_HINT)}a single env: {each.removeprefix(_HINT)}" for each in findings]
 
 
 def _as_text(report: Mapping[str, Any]) -> str:

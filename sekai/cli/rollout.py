@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -106,21 +108,23 @@ class Run:
     Attributes:
         log: The episodes.
         steps: Steps of the whole vector.
-        first_step_seconds: Time in ``reset()`` and the first ``step()``, which may compile kernels.
+        left_out: How many steps at the beginning may compile kernels, and do not count in the speed.
+        first_step_seconds: Time in ``reset()`` and those steps.
         step_seconds: Time in the later calls of ``step()``; neither the policy nor the account is in it.
         interrupted: Whether Ctrl-C ended it.
     """
 
     log: EpisodeLog
     steps: int = 0
+    left_out: int = 1
     first_step_seconds: float = math.nan
     step_seconds: float = 0.0
     interrupted: bool = False
 
     @property
     def env_steps_per_second(self) -> float:
-        """Steps of sub-envs per second of ``step()``, the first one left out; NaN with fewer than two."""
-        return (self.steps - 1) * self.log.num_envs / self.step_seconds if self.step_seconds else math.nan
+        """Steps of sub-envs per second of ``step()``, of those that are not left out; NaN where there are none."""
+        return (self.steps - self.left_out) * self.log.num_envs / self.step_seconds if self.step_seconds else math.nan
 
 
 def roll_out(
@@ -131,6 +135,7 @@ def roll_out(
     steps: int | None,
     episodes: int | None,
     progress: Callable[[int], Any],
+    has_kernels: bool = False,
 ) -> Run:
     """Run a policy until enough steps are made or episodes have ended, or Ctrl-C.
 
@@ -141,19 +146,22 @@ def roll_out(
         steps: Steps of the whole vector; None for no such end.
         episodes: Episodes, of which exactly the first so many are kept; None for no such end.
         progress: Called after each step with the steps, or else the episodes, that it added.
+        has_kernels: Whether steps may be compiled twice, for one thread and for several. The first step then runs on
+            several threads where any later one may, and the second on one; the speed is that of the steps after them.
     """
-    run = Run(EpisodeLog(vec.num_envs, limit=episodes, clock=history_clock(vec)))
+    run = Run(EpisodeLog(vec.num_envs, limit=episodes, clock=history_clock(vec)), left_out=2 if has_kernels else 1)
     try:
         start = perf_counter()
         observations = vec.reset(seed=seed).observations
-        setup = perf_counter() - start
+        run.first_step_seconds = perf_counter() - start
         while (steps is None or run.steps < steps) and (episodes is None or run.log.count < episodes):
             actions = policy(observations)
             start = perf_counter()
-            result = vec.step(actions)
+            with _on_threads() if has_kernels and run.steps == 0 else nullcontext():
+                result = vec.step(actions)
             elapsed = perf_counter() - start
-            if run.steps == 0:
-                run.first_step_seconds = setup + elapsed
+            if run.steps < run.left_out:
+                run.first_step_seconds += elapsed
             else:
                 run.step_seconds += elapsed
             run.steps += 1
@@ -163,3 +171,9 @@ def roll_out(
     except KeyboardInterrupt:
         run.interrupted = True
     return run
+
+
+def _on_threads() -> AbstractContextManager[None]:
+    """Kernels are spread over threads where they ever may be; without any there is nothing to be imported for it."""
+    threads = sys.modules.get("sekai.kernels.threads")
+    return nullcontext() if threads is None else threads.always_used()

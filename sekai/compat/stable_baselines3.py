@@ -16,7 +16,7 @@ from sekai.env import Wrapper
 from sekai.seeding import make_seed_sequence
 from sekai.tracking import EpisodeStats
 from sekai.types import InfoDict, SeedType
-from sekai.vector import ProcVecEnv, VecEnv, VecRecordEpisodeStatistics, VecWrapper
+from sekai.vector import VecEnv, VecRecordEpisodeStatistics, VecWrapper
 from sekai.vector.sub_envs.in_process import InProcessVecEnv
 from sekai.wrappers import RecordEpisodeStatistics
 
@@ -52,9 +52,9 @@ class SekaiSB3VecEnv(SB3VecEnv):
     market.
 
     Attributes and methods of sub-envs are looked up as ``vec.get_attr()`` and ``vec.call()`` do. With ``indices``,
-    ``set_attr()`` gives every other sub-env back the value it has; ``env_method()`` calls the sub-envs named alone, or
-    calls a native environment, which is one object, once and picks their values. Sub-envs in worker processes are
-    called all together or not at all, and ``env_is_wrapped()`` does not see their wrappers.
+    ``set_attr()`` changes the sub-envs named alone, and ``env_method()`` calls these alone, or calls a native
+    environment, which is one object, once and picks their values. ``env_is_wrapped()`` does not see the wrappers of
+    sub-envs in worker processes.
 
     ``sb3_contrib.MaskablePPO`` takes its masks from the method or attribute ``action_masks`` of the sub-envs, or of a
     native environment, bool (num_envs, n).
@@ -178,10 +178,9 @@ class SekaiSB3VecEnv(SB3VecEnv):
         rows = self._rows(indices)
         if attr_name == "render_mode":  # which Stable-Baselines3 asks for, and warns of sub-envs without one
             values = render_modes(self.vec)
-        else:
-            with attribute_errors():
-                values = self.vec.get_attr(attr_name)
-        return [values[row] for row in rows]
+            return [values[row] for row in rows]
+        with attribute_errors():
+            return self.vec.get_attr(attr_name, rows)
 
     def set_attr(self, attr_name: str, value: Any, indices: int | Iterable[int] | None = None) -> None:
         """Set an attribute of some sub-envs to one value.
@@ -191,42 +190,32 @@ class SekaiSB3VecEnv(SB3VecEnv):
             IndexError: There is no such sub-env.
             TypeError: ``indices`` are no integers.
         """
-        rows = self._rows(indices)
+        rows = sorted({*self._rows(indices)})
         with attribute_errors():
-            everyone = len({*rows}) == self.num_envs
-            if everyone and not isinstance(value, list):  # a list would be one value each
-                self.vec.set_attr(attr_name, value)
-                return
-            values = [value] * self.num_envs if everyone else self.vec.get_attr(attr_name)
-            for row in rows:
-                values[row] = value
-            self.vec.set_attr(attr_name, values)
+            if len(rows) == self.num_envs:
+                # To the VecEnv a list is one value each.
+                self.vec.set_attr(attr_name, [value] * self.num_envs if isinstance(value, list) else value)
+            else:
+                self.vec.set_attr(attr_name, [value] * len(rows), indices=rows)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: int | Iterable[int] | None = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method of some sub-envs (or read an attribute).
+        """Call a method of some sub-envs (or read an attribute); as often as each is named, as Stable-Baselines3 does.
 
         Raises:
             AttributeError: There is no such name.
             IndexError: There is no such sub-env.
             TypeError: ``indices`` are no integers.
-            ValueError: Some of the sub-envs in worker processes are to be called, and others not.
         """
         rows = self._rows(indices)
-        inner = self.vec.unwrapped
-        if {*rows} != {*range(self.num_envs)}:
-            if isinstance(inner, InProcessVecEnv):
-                members = self.get_attr(method_name, rows)
-                return [member(*method_args, **method_kwargs) if callable(member) else member for member in members]
-            if isinstance(inner, ProcVecEnv):
-                raise ValueError(
-                    f"env_method({method_name!r}, indices={rows}): expected all of the {self.num_envs} sub-envs, since "
-                    f"those in worker processes are called together"
-                )
+        rounds = [rows] if len({*rows}) == len(rows) else [[row] for row in rows]
         with attribute_errors():
-            values = self.vec.call(method_name, *method_args, **method_kwargs)
-        return [values[row] for row in rows]
+            return [
+                value
+                for together in rounds
+                for value in self.vec.call_at(together, method_name, *method_args, **method_kwargs)
+            ]
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: int | Iterable[int] | None = None) -> list[bool]:
         """Whether some sub-envs, or the VecEnv as a whole, are wrapped in a wrapper of the kit.

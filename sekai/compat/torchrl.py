@@ -44,11 +44,14 @@ class SekaiTorchRLEnv(EnvBase):
     A VecEnv begins the next episode of a sub-env in the step that ends one; TorchRL asks for it afterwards, by a reset
     of the sub-envs that are done. So the step leads to the terminal observation, and that reset to the observation
     which the VecEnv gave then: rollouts and collectors see the episodes that the VecEnv makes, number for number. A
-    ``reset()`` without a mask resets the VecEnv as a whole. A sub-env stepped on without the reset it was due goes on
-    in its new episode.
+    sub-env in mid-episode, as a ``StepCounter(max_steps=...)`` leaves it, is reset by itself (``vec.reset_envs()``),
+    while the others stay where they are. A ``reset()`` without a mask, or with one of all of which some are in
+    mid-episode, resets the VecEnv as a whole. A sub-env stepped on without the reset it was due goes on in its new
+    episode.
 
-    ``set_seed(s)`` makes the next such reset one with ``vec.reset(seed=s)``, and ``reset(options=...)`` hands options
-    on to it.
+    ``set_seed(s)`` makes the next reset of the VecEnv as a whole one with ``vec.reset(seed=s)``. ``reset(options=...)``
+    hands options on to every sub-env that is to be reset, whose episode begins anew with them, also where the step that
+    ended the last one has begun it already.
 
     Args:
         vec: The VecEnv; its observations and actions have to be of fixed shapes, which ``Sequence`` has not.
@@ -60,10 +63,9 @@ class SekaiTorchRLEnv(EnvBase):
     Raises:
         TypeError: ``vec`` is no VecEnv, or its observations or actions have no fixed shapes, or are of uint16, uint32
             or uint64.
-        ValueError: It does not reset sub-envs whose episode has ended; (of a reset) options were given for sub-envs
-            that have begun their next episode.
-        RuntimeError: (of a reset) Some sub-envs are to be reset whose episode has not ended, and others not, as by a
-            ``StepCounter(max_steps=...)``: give the VecEnv the time limit.
+        ValueError: It does not reset sub-envs whose episode has ended.
+        NotImplementedError: (of a reset) Some sub-envs are to be reset in mid-episode, and ``vec`` resets all or none
+            (see ``VecEnv.resets_some``): give it the time limit.
     """
 
     def __init__(self, vec: VecEnv[Any, Any], device: torch.device | str | None = None) -> None:
@@ -102,33 +104,22 @@ class SekaiTorchRLEnv(EnvBase):
         )
 
     def _reset(self, tensordict: TensorDictBase | None = None, *, options: Any = None) -> TensorDictBase:
-        asked = None if tensordict is None else tensordict.get("_reset", None)
-        if asked is not None and self._has_begun(to_arrays(asked).reshape(-1), options):
-            observations = self._observations  # of which TorchRL takes the rows that it asked for
-        else:
-            observations = self._observations = self.vec.reset(seed=self._next_seed, options=options).observations
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        asked = np.ones(self.num_envs, dtype=np.bool_) if mask is None else to_arrays(mask).reshape(-1)
+        # The others that are asked for have begun their episode with the last step.
+        due = asked if mask is None or options is not None else asked & ~self._ended
+        if asked.all() and due.any():
+            self._observations = self.vec.reset(seed=self._next_seed, options=options).observations
             self._next_seed = None
-            self._ended[:] = False
+        elif due.any():
+            rows = due.nonzero()[0]
+            begun = self.vec.reset_envs(rows, options=options).observations
+            self._observations = layout.copy_batch(self._observations)
+            layout.put(self._observations, rows, begun)
+        self._ended &= ~asked
         going_on = np.zeros(self.num_envs, dtype=np.bool_)
-        return self._entries(observations, done=going_on, terminated=going_on.copy(), truncated=going_on.copy())
-
-    def _has_begun(self, asked: NDArray[np.bool_], options: Any) -> bool:
-        """Whether the sub-envs that are to be reset have begun an episode with the last step; False to reset all."""
-        late = asked & ~self._ended
-        if not late.any():
-            if options is not None:
-                raise ValueError(
-                    "SekaiTorchRLEnv.reset(options=...): expected none with a mask of sub-envs whose episode has "
-                    "ended, since the step that ended it has begun the next one; give the VecEnv autoreset_options"
-                )
-            self._ended &= ~asked
-            return True
-        if asked.all():
-            return False
-        raise RuntimeError(
-            f"SekaiTorchRLEnv.reset(): expected a mask of sub-envs whose episode has ended, or of all, got sub-env "
-            f"{int(late.argmax())} in mid-episode; a time limit has to be the VecEnv's own (max_episode_steps=...)"
-        )
+        # TorchRL takes the rows that it has asked for.
+        return self._entries(self._observations, done=going_on, terminated=going_on.copy(), truncated=going_on.copy())
 
     def _set_seed(self, seed: int | None) -> None:
         self._next_seed = seed

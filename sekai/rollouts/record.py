@@ -37,6 +37,9 @@ class Rollout:
         infos: The info columns asked for, arrays (T, N, ...) (see ``rollout``).
         history: (T, N), where on the history that all sub-envs share each step led to, in steps; NaN where a sub-env is
             frozen. None of an environment that tells of no such history, or not in each step (see ``rollout``).
+        continued: bool (N,), of a record that begins with a snapshot: the sub-envs that were in an episode by then.
+            Their first episode here is what is left of it: its return, length, start and path are those of the steps
+            recorded, whatever came before. None of a record that begins with a reset.
     """
 
     observations: Any
@@ -50,6 +53,7 @@ class Rollout:
     final_observations: Any
     infos: dict[str, NDArray[Any]]
     history: NDArray[Any] | None = None
+    continued: NDArray[np.bool_] | None = None
 
     @property
     def num_steps(self) -> int:
@@ -80,13 +84,22 @@ class Rollout:
         return map_parts(next_part, self.observations, self.last_observations, self.final_observations)
 
     # -- episodes ------------------------------------------------------------------------------------------
-    # Each sub-env's first episode begins with the reset that began the rollout; one still going on at the end of the
-    # rollout is not among them.
+    # Each sub-env's first episode begins with the reset that began the rollout, or is the rest of the one in which a
+    # snapshot was (see ``continued``); one still going on at the end of the rollout is not among them.
 
     @property
     def episode_ends(self) -> NDArray[np.intp]:
         """Intp (k, 2), step and sub-env of every episode's last step, ordered by step, then sub-env."""
         return np.argwhere(self._ended())
+
+    @property
+    def episode_is_whole(self) -> NDArray[np.bool_]:
+        """Bool (k,), in the order of ``episode_ends``: False where an episode had begun before (see ``continued``)."""
+        ends = self.episode_ends
+        if self.continued is None:
+            return np.ones(len(ends), dtype=np.bool_)
+        whole: NDArray[np.bool_] = ends[:, 0] + 1 > self.episode_lengths
+        return whole | ~self.continued[ends[:, 1]]
 
     @property
     def episode_returns(self) -> NDArray[np.float64]:
@@ -100,7 +113,10 @@ class Rollout:
 
     @property
     def episode_starts(self) -> NDArray[np.int64] | None:
-        """int64 (k,), where on the ``history`` each episode began, in the order of ``episode_ends``; None without."""
+        """int64 (k,), where on the ``history`` each episode began, in the order of ``episode_ends``; None without.
+
+        Of what is left of one, where it went on.
+        """
         if self.history is None:
             return None
         ends: NDArray[np.int64] = self.history[self._ended()].astype(np.int64)

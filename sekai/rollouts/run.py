@@ -13,6 +13,7 @@ from sekai.progress import progress_bar
 from sekai.rollouts.compiled import as_row_policy, can_roll, fill_compiled
 from sekai.rollouts.record import Rollout
 from sekai.rollouts.storage import Storage
+from sekai.snapshots import Snapshot
 from sekai.types import SeedType
 from sekai.vector import KernelVecEnv, VecEnv
 
@@ -24,11 +25,14 @@ def rollout(
     *,
     seed: list[SeedType] | SeedType = None,
     options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    start: Snapshot | None = None,
     infos: Iterable[str] = (),
     progress: bool = True,
     out: Rollout | None = None,
 ) -> Rollout:
     """Reset a vector environment, let a policy act in it for some steps, and keep every step.
+
+    With ``start`` it goes on from a snapshot instead: with a batch of futures, say, from one state.
 
     The memory for all steps is allocated once, at the beginning. The environment is left open, as the last step left
     it. Whatever it or the policy raises goes through, and so does Ctrl-C; what stopped in the middle of compiled steps
@@ -59,6 +63,12 @@ def rollout(
         num_steps: The number T of steps of the whole vector.
         seed: Of the reset that begins it, as ``vec.reset()`` takes it.
         options: Of that reset, likewise.
+        start: Instead of a reset, what ``vec.restore()`` is given: a snapshot of as many sub-envs, or of one for all.
+            Their streams of random numbers go on; of one for all that is one stream, and with the same actions the same
+            future, so that for futures that part ``vec.reseed()`` comes before the snapshot. What is seen first is what
+            the restored sub-envs show, though otherwise where wrappers have statistics, which a snapshot of a part
+            leaves alone. The first episode of each is what is left of the one that it was in (see
+            ``Rollout.continued``).
         infos: The keys of the infos to keep, e.g. ``("mid_price", "inventory")``.
         progress: Draw a progress bar, if stderr is a terminal and tqdm is installed.
         out: An earlier rollout of as many steps of this env, whose memory is written over, and which is not to be
@@ -69,17 +79,24 @@ def rollout(
 
     Raises:
         TypeError: ``vec`` is no VecEnv, ``policy`` not callable, ``num_steps`` no integer, ``infos`` no keys, or
-            ``out`` no Rollout.
-        ValueError: ``num_steps`` is below 1; ``out`` is of another number of steps or sub-envs, or of other spaces;
-            or the number, shape or dtype of the actions is wrong.
+            ``out`` no Rollout; or ``start`` no Snapshot.
+        ValueError: ``num_steps`` is below 1; ``start`` is given with a seed or options, which only a reset takes, or
+            does not fit ``vec`` (see ``VecEnv.restore``); ``out`` is of another number of steps or sub-envs, or of
+            other spaces; or the number, shape or dtype of the actions is wrong.
         KeyError: No sub-env's info has one of the keys in the first step.
         InvalidAction: In a compiled rollout, the policy gave an action that the market refuses.
         InvalidObservation: A batch of observations has another shape or dtype than the first, or autoreset is on and
             the step that ended an episode gave no terminal observation.
+        NotImplementedError: ``start`` is given, and ``vec`` has no snapshots, or a layer of it, which is named, does
+            not say what is seen between two steps: a wrapper with a ``reset()`` of its own, or a native env that draws
+            random numbers to observe.
 
     Examples:
         >>> record = sekai.rollout(vec, policy, 1000, seed=0, infos=("wealth",))
         >>> record.episode_returns.mean(), record.infos["wealth"][-1]
+        >>> vec.restore(vec.snapshot(0))
+        >>> vec.reseed(7)
+        >>> futures = sekai.rollout(vec, policy, 100, start=vec.snapshot(), infos=("wealth",))
     """
     if not isinstance(vec, VecEnv):
         raise TypeError(f"rollout(vec): expected a VecEnv, got {type(vec).__name__}")
@@ -90,14 +107,29 @@ def rollout(
     keys = _check_keys(infos)
     if not isinstance(out, (Rollout, NoneType)):
         raise TypeError(f"rollout(out=...): expected a Rollout or None, got {type(out).__name__}")
-    observations = vec.reset(seed=seed, options=options).observations
-    storage = Storage(vec, observations, num_steps, keys, out, history_clock(vec))
+    if start is None:
+        observations, continued = vec.reset(seed=seed, options=options).observations, None
+    else:
+        observations = _go_on(vec, start, seed, options)
+        continued = ~vec.frozen
+    storage = Storage(vec, observations, num_steps, keys, out, history_clock(vec), continued)
     with progress_bar(num_steps, "step", wanted=progress) as advance:
         if row_policy is not None and isinstance(vec, KernelVecEnv) and can_roll(vec, row_policy, storage.columns):
             last_observations = fill_compiled(storage, vec, row_policy, observations, advance)
         else:
             last_observations = fill(storage, vec, row_policy or policy, observations, advance)
     return storage.rollout(last_observations)
+
+
+def _go_on(vec: VecEnv[Any, Any], start: Any, seed: Any, options: Any) -> Any:
+    """Restore a snapshot; the first observations."""
+    if not isinstance(start, Snapshot):
+        raise TypeError(f"rollout(start=...): expected a Snapshot or None, got {start!r}")
+    for name, given in (("seed", seed), ("options", options)):
+        if given is not None:
+            raise ValueError(f"rollout({name}=...): expected None with start=, which makes no reset, got {given!r}")
+    vec.restore(start)
+    return vec._observe_now()
 
 
 def fill(

@@ -31,6 +31,7 @@ class Storage:
         infos: The keys of the infos to keep.
         out: A rollout whose memory is to be taken; None for fresh memory.
         clock: The key of the info that is kept as the history; None for no history.
+        continued: bool (N,), the sub-envs that are in an episode already; None after a reset.
 
     Attributes:
         columns: The infos that are kept, by their keys.
@@ -48,6 +49,7 @@ class Storage:
         infos: Iterable[str],
         out: Rollout | None,
         clock: str | None,
+        continued: NDArray[np.bool_] | None = None,
     ) -> None:
         self.num_steps = num_steps
         shape = (num_steps, vec.num_envs)
@@ -74,6 +76,7 @@ class Storage:
         self.columns = {key: InfoColumn(key, num_steps, columns.get(key)) for key in kept}
         self._space = vec.observation_space
         self._autoreset = vec.autoreset
+        self._continued = continued
         self._final_indices: list[NDArray[np.intp]] = []
         self._final_observations: list[Any] = []
 
@@ -138,6 +141,7 @@ class Storage:
             final_observations=join(self._final_observations, last_observations),
             infos={key: self.columns[key].array for key in self._keys},
             history=self._history(),
+            continued=self._continued,
         )
 
     def _history(self) -> NDArray[Any] | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sekai.batching import layout
 from sekai.testing.reference import ReferenceRun
-from sekai.testing.snapshots import calls, leaves
+from sekai.testing.snapshots import calls
 from sekai.vector import NativeVecEnv
 
 #: What ``_step()`` returns first.
@@ -38,7 +38,9 @@ class _Casts:
         self._other_dtypes: dict[str, str] = {}
         self._rounded: dict[str, _Rounded] = {}
         batch = layout.allocate(native.observation_space, native.num_envs)
-        self._expected = {name: part.dtype for name, part in leaves(batch, "observations") if hasattr(part, "dtype")}
+        self._expected = {
+            name: part.dtype for name, part in layout.named_parts(batch, "observations") if hasattr(part, "dtype")
+        }
         step, observe = native._step, native._observe
 
         def listening_step(actions: Any) -> Any:
@@ -49,7 +51,7 @@ class _Casts:
 
         def listening_observe() -> Any:
             batch = observe()
-            for name, values in leaves(batch, "observations"):
+            for name, values in layout.named_parts(batch, "observations"):
                 if name in self._expected:
                     self._look_at_numbers(name, np.asarray(values), self._expected[name])
             return batch

@@ -29,7 +29,8 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
 
     The env is stepped with random actions, several times from ``reset(seed=...)`` on, once of these through
     its async methods on an event loop of their own, and is neither closed nor left in any particular state.
-    Infos are not compared between runs, since they may hold times.
+    Infos are not compared between runs, since they may hold times. Where nothing else is wrong, a snapshot is taken
+    on the way, and what follows a ``restore()`` is held against what followed before.
 
     A ``NormalizeObservation`` or ``NormalizeReward`` around the env learns from every run, so that no run
     repeats another, which is reported. Check the env inside it, or set ``update_running_mean = False`` first.
@@ -41,7 +42,8 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
 
     Returns:
         The problems found, each a sentence that says where, what was expected and what came; a problem that
-        comes up at several steps is told once. Empty when there are none.
+        comes up at several steps is told once. What begins with "hint: " is no problem: that the env cannot be
+        kept in a snapshot, and why. Empty when there is nothing to tell.
     """
     if not isinstance(env, Env):
         return [f"expected an Env, got {describe(env)}"]
@@ -88,7 +90,12 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
             )
         if not run.completed:
             return problems
-    return problems + _check_step_after_end(env, actions, seed)
+    problems += _check_step_after_end(env, actions, seed)
+    if problems:
+        return problems
+    from sekai.testing.env_restoring import check_env_restoring  # here, to keep `import sekai` quick
+
+    return check_env_restoring(env, actions, seed, first.outcomes)
 
 
 def _check_spaces(env: Env[Any, Any]) -> list[str]:

@@ -19,7 +19,6 @@ from sekai.testing.snapshots import (
     Snapshot,
     calls,
     difference_between,
-    leaves,
     play,
     take_snapshot,
 )
@@ -70,7 +69,7 @@ def _play_by_hand(vec: VecEnv[Any, Any], seeds: list[int], actions: list[Any]) -
             end = {FINAL_OBSERVATION: _element(vec, call.result.observations, 0)}
             if isinstance(first.infos, InfoList):
                 end[RESET_INFO] = first.infos[0]
-            observed = dict(leaves(first.observations, "observations"))
+            observed = dict(layout.named_parts(first.observations, "observations"))
             snapshot = replace(snapshot, parts={**snapshot.parts, **observed}, ends={0: end})
         yield snapshot
 
@@ -86,7 +85,7 @@ def early_reset_hints(reference: ReferenceRun) -> list[str]:
     ends = moves = 0
     for before, snapshot in zip(reference.snapshots, reference.snapshots[1:], strict=False):
         for row, end in snapshot.ends.items():
-            final = dict(leaves(end[FINAL_OBSERVATION], "observations"))
+            final = dict(layout.named_parts(end[FINAL_OBSERVATION], "observations"))
             if not all(same(part, snapshot.parts[name][row]) for name, part in final.items()):
                 return []
             ends += 1

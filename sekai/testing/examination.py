@@ -17,6 +17,7 @@ from sekai.testing.reach import find_kernels
 from sekai.testing.recording import Recording, record
 from sekai.testing.reference import Inputs, ReferenceRun, VecEnvFactory
 from sekai.testing.repeat import check_repeat
+from sekai.testing.restoring import check_restoring, check_restoring_frozen
 from sekai.testing.snapshots import CallFailed
 from sekai.testing.wide import check_wide, count_rows
 from sekai.vector import NativeVecEnv, VecEnv
@@ -131,6 +132,8 @@ class Examination:
         ends = any(snapshot.done for snapshot in reference.snapshots)
         if ends and "autoreset" not in recording.problems:
             self._check_episodes(reference, independent)
+        if not self.problems:
+            self._check_restoring(reference, ends)
 
     def _check_episodes(self, reference: ReferenceRun, independent: bool) -> None:
         """Check autoreset and freezing, or freezing alone where the factory gives no autoreset."""
@@ -146,6 +149,16 @@ class Examination:
         by_hand = self._try(check_autoreset, reference, frozen)
         self.hints += [] if by_hand else early_reset_hints(reference)
         self._try(check_freezing, reference, frozen, compare=independent and not by_hand)
+
+    def _check_restoring(self, reference: ReferenceRun, ends: bool) -> None:
+        """Check snapshots, with frozen sub-envs too where there are some."""
+        hints: list[str] = []
+        apart = not reference.draws_shared
+        problems = self._try(check_restoring, reference, hints, apart=apart)
+        frozen = self.factory.having(autoreset=False) if ends and not problems and not hints else None
+        if frozen is not None:
+            self._try(check_restoring_frozen, reference, frozen, hints, apart=apart)
+        self.hints += hints
 
     def _try(self, check: Callable[..., list[str]], *args: Any, **options: Any) -> list[str]:
         """The problems that a check finds, a failure within it being one."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from sekai.batching import layout
 from sekai.batching.info_list import InfoList
 from sekai.results import VecStepResult
 from sekai.testing.reference import ReferenceRun
-from sekai.testing.snapshots import Call, Snapshot, calls, leaves, take_snapshot
+from sekai.testing.snapshots import Call, Snapshot, calls, take_snapshot
 from sekai.vector import VecEnv
 
 
@@ -42,7 +43,7 @@ def _play_with_writes(
 
 
 def _observations(call: Call) -> Iterator[Any]:
-    return (part for _, part in leaves(call.result.observations, ""))
+    return (part for _, part in layout.named_parts(call.result.observations, ""))
 
 
 def _rewards_and_flags(call: Call) -> Iterator[Any]:
@@ -55,12 +56,12 @@ def _infos(call: Call) -> Iterator[Any]:
     if isinstance(infos, InfoList):
         yield from infos.columns.values()
     for row in range(len(infos)):
-        for _, part in leaves(infos[row], ""):
+        for _, part in layout.named_parts(infos[row], ""):
             yield part
 
 
 def _actions(call: Call) -> Iterator[Any]:
-    return (part for _, part in leaves(call.actions, ""))
+    return (part for _, part in layout.named_parts(call.actions, ""))
 
 
 def _everything(call: Call) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from sekai.batching import layout
 from sekai.batching.buffers import Buffers
 from sekai.batching.infos import FINAL_OBSERVATION, snapshot_columns
 from sekai.testing.reference import ReferenceRun
-from sekai.testing.snapshots import CallFailed, Snapshot, calls, difference_between, leaves, take_snapshot
+from sekai.testing.snapshots import CallFailed, Snapshot, calls, difference_between, take_snapshot
 from sekai.testing.values import name_error, same, show
 from sekai.vector import NativeVecEnv, VecEnv
 
@@ -48,7 +48,7 @@ def _look_twice(native: NativeVecEnv[Any, Any], where: str) -> str:
         ("_observe()", _observe(native, where, None), range(n)),
         (f"_observe_rows({some.tolist()})", _observe(native, where, some), some.tolist()),
     ):
-        for (path, one), (_, other) in zip(leaves(first, ""), leaves(got, ""), strict=True):
+        for (path, one), (_, other) in zip(layout.named_parts(first, ""), layout.named_parts(got, ""), strict=True):
             for position, row in enumerate(rows):
                 if not same(one[row], other[position]):
                     return (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sekai.batching import layout
 from sekai.batching.inputs import merge_seeds
 from sekai.testing.draws import GlobalGenerators
 from sekai.testing.reference import Inputs
@@ -18,7 +19,6 @@ from sekai.testing.snapshots import (
     Snapshot,
     calls,
     difference_between,
-    leaves,
     take_snapshot,
 )
 from sekai.testing.values import same
@@ -84,8 +84,8 @@ def _check_actions(call: Call, inputs: Inputs, number: int, problems: dict[str, 
     """Whether the market has left the caller's actions alone."""
     if call.actions is None:
         return
-    given = dict(leaves(inputs.actions[number - 1], "actions"))
-    for name, part in leaves(call.actions, "actions"):
+    given = dict(layout.named_parts(inputs.actions[number - 1], "actions"))
+    for name, part in layout.named_parts(call.actions, "actions"):
         if not same(part, given[name]):
             rows = [row for row in range(len(part)) if not same(part[row], given[name][row])]
             change = Difference(f"{call.where}: {name}[{rows[0]}]", rows[0], given[name][rows[0]], part[rows[0]])

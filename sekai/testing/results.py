@@ -10,7 +10,7 @@ import numpy as np
 from sekai.batching import layout
 from sekai.batching.infos import FINAL_INFO, FINAL_OBSERVATION, RESET_INFO
 from sekai.results import VecResetResult, VecStepResult
-from sekai.testing.snapshots import Result, leaves
+from sekai.testing.snapshots import Result
 from sekai.testing.values import describe, show
 from sekai.vector import VecEnv
 
@@ -90,7 +90,7 @@ def check_values(vec: VecEnv[Any, Any], where: str, result: Result) -> Iterator[
 
 def _not_finite(batch: Any, name: str) -> Iterator[str]:
     """The first number of each array that is not finite."""
-    for path, part in leaves(batch, name):
+    for path, part in layout.named_parts(batch, name):
         if isinstance(part, np.ndarray) and part.dtype.kind in "fc" and not np.isfinite(part).all():
             place = tuple(np.argwhere(~np.isfinite(part))[0].tolist())
             index = ", ".join(map(str, place))

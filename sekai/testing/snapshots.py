@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -110,25 +110,36 @@ def calls(vec: VecEnv[Any, Any], seeds: Sequence[int], actions: Iterable[Any]) -
     Raises:
         CallFailed: A call raised, or returned something that is no result.
     """
-    where, expected = "reset", "a VecResetResult"
-    result: Any
+    yield Call("reset", None, _result_of(vec.reset, "reset", VecResetResult, seed=list(seeds)))
+    yield from steps(vec, actions)
+
+
+def steps(vec: VecEnv[Any, Any], actions: Iterable[Any], first: int = 1) -> Iterator[Call]:
+    """Step a VecEnv on from where it is.
+
+    Args:
+        vec: The VecEnv.
+        actions: One batch per step.
+        first: The number of the first of these steps.
+
+    Raises:
+        CallFailed: A call raised, or returned something that is no result.
+    """
+    for number, batch in enumerate(actions, start=first):
+        where = f"step {number}"
+        given = layout.copy_batch(batch)
+        yield Call(where, given, _result_of(vec.step, where, VecStepResult, given))
+
+
+def _result_of(call: Callable[..., Any], where: str, kind: type[Any], *args: Any, **kwargs: Any) -> Any:
+    expected = f"a {kind.__name__}"
     try:
-        result = vec.reset(seed=list(seeds))
-        if not isinstance(result, VecResetResult):
-            raise CallFailed(f"{where}: expected {expected}, got {describe(result)}")
-        yield Call(where, None, result)
-        expected = "a VecStepResult"
-        for number, batch in enumerate(actions, start=1):
-            where = f"step {number}"
-            given = layout.copy_batch(batch)
-            result = vec.step(given)
-            if not isinstance(result, VecStepResult):
-                raise CallFailed(f"{where}: expected {expected}, got {describe(result)}")
-            yield Call(where, given, result)
-    except CallFailed:
-        raise
+        result = call(*args, **kwargs)
     except Exception as error:
         raise CallFailed(f"{where}: expected {expected}, got {name_error(error)}") from error
+    if not isinstance(result, kind):
+        raise CallFailed(f"{where}: expected {expected}, got {describe(result)}")
+    return result
 
 
 def play(
@@ -148,7 +159,7 @@ def take_snapshot(vec: VecEnv[Any, Any], call: Call, rows: Container[int] | None
         rows: The rows of which to keep how an episode ended; None for all. A dict for each of thousands takes long.
     """
     result = call.result
-    parts = {name: layout.copy_batch(part) for name, part in leaves(result.observations, "observations")}
+    parts = {name: layout.copy_batch(part) for name, part in layout.named_parts(result.observations, "observations")}
     if isinstance(result, VecStepResult):
         parts |= {name: getattr(result, name).copy() for name in ("rewards", "terminated", "truncated")}
     infos: list[Any] = []
@@ -170,18 +181,6 @@ def shared_draws(vec: VecEnv[Any, Any]) -> Any:
     """The state of the generator that the sub-envs of a native env share; None for any other env."""
     native = vec.unwrapped
     return native.rng.bit_generator.state if isinstance(native, NativeVecEnv) else None
-
-
-def leaves(batch: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The arrays of a nested batch, each with a name that says where it is."""
-    if isinstance(batch, dict):
-        for key, part in batch.items():
-            yield from leaves(part, f"{name}[{key!r}]")
-    elif isinstance(batch, tuple):
-        for position, part in enumerate(batch):
-            yield from leaves(part, f"{name}[{position}]")
-    else:
-        yield name, batch
 
 
 # -- comparing them ----------------------------------------------------------------------------------------

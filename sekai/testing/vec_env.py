@@ -31,6 +31,8 @@ def check_vec_env(
     - when other rows are reset, act otherwise or have another seed, and when each row is alone in a VecEnv of 1;
     - as part of a batch of thousands, on one thread and on two;
     - with autoreset off, each ``reset()`` made by hand;
+    - after ``restore()``, where all else is right: of a snapshot made on the way, in the same VecEnv and in another
+      one, of some sub-envs in other places and of one in all of them, with frozen sub-envs too.
 
     Shapes, dtypes, finite numbers, the space, arrays that change after they were returned, global generators and the
     way the kernels were compiled are looked at on the way. Infos are compared where they are columns, as a native
@@ -65,7 +67,8 @@ def check_vec_env(
         The problems found, each a sentence that says where, what was expected, what came and in which sub-env; of
         several with one likely cause the first. What begins with "hint: " is no problem, but may be worth a look: a
         batch kernel whose loop was not vectorised, an action outside of its space that the market accepts, digits that
-        a cast loses, or something that could not be checked. Empty when there is nothing to tell.
+        a cast loses, a market that cannot be kept in a snapshot, or something that could not be checked. Empty when
+        there is nothing to tell.
 
     Raises:
         TypeError: ``factory`` is not callable, as an id or a VecEnv is not; or ``num_envs``, ``n_steps`` or ``seed``

@@ -5,7 +5,7 @@ from sekai.batching.info_list import InfoList, stack_infos
 from sekai.results import VecResetResult, VecStepResult
 from sekai.vector.attributes import shared
 from sekai.vector.base import VecEnv
-from sekai.vector.kernel import KernelVecEnv, Randomized, column
+from sekai.vector.kernel import KernelVecEnv, NoPart, Randomized, column, part_of
 from sekai.vector.native.env import NativeVecEnv
 from sekai.vector.processes.proc import ProcVecEnv
 from sekai.vector.sub_envs.aio import AsyncVecEnv
@@ -27,6 +27,7 @@ __all__ = [
     "InfoList",
     "KernelVecEnv",
     "NativeVecEnv",
+    "NoPart",
     "ProcVecEnv",
     "Randomized",
     "SyncVecEnv",
@@ -44,6 +45,7 @@ __all__ = [
     "VecWrapper",
     "column",
     "ended_observations",
+    "part_of",
     "shared",
     "stack_infos",
 ]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.batching.inputs import spread_values
+from sekai.batching.inputs import check_rows, row_seeds, spread_options, spread_values
 from sekai.batching.layout import batch_space
 from sekai.errors import AsyncCallPending, ResetRequired, VecEnvClosed
 from sekai.mirror import AsyncMirror
 from sekai.results import VecResetResult, VecStepResult
+from sekai.snapshots import Kept, Snapshot, differing, is_of_kit, is_same
 from sekai.spaces import Space
-from sekai.types import ActType, ObsType, SeedType
+from sekai.types import ActType, ObsType, OptionsType, SeedType
 from sekai.vector.attributes import read_shared_object, write_shared_object
+
+#: Steps at most in which a copy shows what of a VecEnv's attributes is state.
+_EXAMINED_STEPS = 64
 
 _VecEnvT = TypeVar("_VecEnvT", bound="VecEnv[Any, Any]")
 
@@ -119,6 +125,45 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     # -- resets of some sub-envs ---------------------------------------------------------------------------
 
+    def reset_envs(
+        self,
+        indices: Any,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Begin new episodes in some sub-envs, also in the middle of one, while the others stay where they are.
+
+        An episode that is cut short is dropped: nothing records it. A frozen sub-env goes on again.
+
+        Args:
+            indices: Which: their numbers, one number, or a mask.
+            seed: An int gives each the seed that ``reset(seed=...)`` would; a list holds one for each of them; None
+                lets their streams go on. The generator ``rng`` that the sub-envs of a ``NativeVecEnv`` share goes on in
+                any case.
+            options: A dict for all of them, or a list of one for each.
+
+        Returns:
+            Their first observations, a batch of as many, and their infos, both in the order of the indices.
+
+        Raises:
+            ResetRequired: Before the first ``reset()``.
+            TypeError: A seed is no integer, options are no dict, or indices no integers.
+            ValueError: There is no such sub-env, one is named twice, a seed is negative, or a list has another length
+                than ``indices``; nothing has been reset.
+            NotImplementedError: This VecEnv resets all its sub-envs or none (see ``resets_some``).
+            VecEnvClosed: After ``close()``.
+        """
+        self._require_open("reset_envs()")
+        self._require_begun("reset_envs()")
+        rows = check_rows(indices, self.num_envs, "reset_envs(indices=...)", distinct=True)
+        seeds = row_seeds(seed, rows, self.num_envs)
+        return self._reset_some(rows, list(zip(seeds, spread_options(options, len(rows)), strict=True)))
+
+    def _reset_some(self, rows: NDArray[np.intp], inputs: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
+        """Begin new episodes in some sub-envs, each with a seed and options."""
+        raise NotImplementedError(f"{type(self).__name__}.reset_envs(): it resets all its sub-envs or none")
+
     def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
         """Begin new episodes in some frozen sub-envs, while the others stay where they are.
 
@@ -133,15 +178,20 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
         Raises:
             ValueError: One of them is not frozen; nothing has been reset.
-            NotImplementedError: This VecEnv resets all its sub-envs or none (see ``resets_frozen``).
+            NotImplementedError: This VecEnv resets all its sub-envs or none (see ``resets_some``).
             VecEnvClosed: After ``close()``.
         """
+        self._require_frozen(rows)
+        return self._reset_some(rows, [(None, options) for options in self._autoreset_options_of(rows)])
+
+    def _autoreset_options_of(self, rows: NDArray[np.intp]) -> list[OptionsType]:
+        """The options of autoreset of some sub-envs."""
         raise NotImplementedError(f"{type(self).__name__}.reset_frozen(): it resets all its sub-envs or none")
 
     @property
-    def resets_frozen(self) -> bool:
-        """Whether there is a ``reset_frozen()``, which every backend of the kit has."""
-        return type(self).reset_frozen is not VecEnv.reset_frozen
+    def resets_some(self) -> bool:
+        """Whether there are ``reset_envs()`` and ``reset_frozen()``, which every backend of the kit has."""
+        return type(self)._reset_some is not VecEnv._reset_some
 
     def _require_frozen(self, rows: NDArray[np.intp]) -> None:
         self._require_open("reset_frozen()")
@@ -149,7 +199,267 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         if running.size:
             raise ValueError(f"reset_frozen(rows): expected sub-envs that are frozen, got {running.tolist()}")
 
+    # -- snapshots -----------------------------------------------------------------------------------------
+
+    def snapshot(self, indices: Any = None) -> Snapshot:
+        """The state of sub-envs, streams of random numbers and parameters drawn included, as data.
+
+        Args:
+            indices: Which: their numbers, one number, or a mask; None for all.
+
+        Raises:
+            ResetRequired: Before the first ``reset()``.
+            TypeError: An attribute cannot be kept (a socket, a lock), or is altered by steps and is no array with an
+                entry per sub-env; the message names it (see ``NativeVecEnv``).
+            ValueError: There is no such sub-env, or the sub-envs share a generator that has been drawn from, and can
+                only be kept all together.
+            NotImplementedError: This VecEnv, or a wrapper around it, does not say what its state is.
+            VecEnvClosed: After ``close()``.
+        """
+        self._require_open("snapshot()")
+        self._require_begun("snapshot()")
+        rows = check_rows(indices, self.num_envs, "snapshot(indices=...)")
+        if not self._is_examined:
+            self._examine()
+        is_whole = indices is None
+        layers = self._snapshot_named_layers()
+        kept = _merged([(prefix, layer._snapshot_keep(rows, is_whole)) for prefix, layer in layers])
+        spaces = self.observation_space, self.action_space
+        return Snapshot(self._snapshot_market, spaces, kept.columns, kept.shared, kept.whole if is_whole else None)
+
+    def restore(self, snapshot: Snapshot, indices: Any = None, *, parameters: str = "match") -> None:
+        """Let sub-envs go on from a snapshot: with the same actions they then show the same, bit for bit.
+
+        It may come from other sub-envs, another process, or another VecEnv of the same market with the same wrappers.
+        Of a snapshot of all sub-envs that is restored to all, what they share (a generator, statistics of wrappers) is
+        put back too, and else left alone.
+
+        Args:
+            snapshot: Of as many sub-envs as are restored, or of one for all of them.
+            indices: Which sub-envs: their numbers, one number, or a mask; None for all.
+            parameters: "match": parameters that sub-envs have of their own are part of their state, and those of the
+                whole market have to be those of the snapshot; or "keep": this VecEnv's stay as they are.
+
+        Raises:
+            TypeError: It is no Snapshot.
+            ValueError: It is of another market, or other wrappers, spaces, parameters or a number of sub-envs that does
+                not fit; nothing has changed.
+            ResetRequired: It is for a part of the sub-envs, before the first ``reset()``.
+            VecEnvClosed: After ``close()``.
+        """
+        self._require_open("restore()")
+        where = "restore(snapshot)"
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError(f"{where}: expected a Snapshot, got {snapshot!r}")
+        if parameters not in ("match", "keep"):
+            raise ValueError(f"restore(parameters=...): expected 'match' or 'keep', got {parameters!r}")
+        rows = check_rows(indices, self.num_envs, "restore(indices=...)", distinct=True)
+        if len(snapshot) not in (1, len(rows)):
+            expected = "1 sub-env" if len(rows) == 1 else f"1 or {len(rows)} sub-envs"
+            raise ValueError(f"{where}: expected one of {expected}, got one of {len(snapshot)}")
+        snapshot.require_of(self._snapshot_market, (self.observation_space, self.action_space), where)
+        snapshot.require_complete(where)
+        if not self._is_examined:
+            self._examine()
+        if len(rows) < self.num_envs:
+            self._require_begun("restore() of some sub-envs")
+        is_whole = snapshot.whole is not None and len(snapshot) == len(rows) == self.num_envs
+        is_whole = is_whole and (indices is None or bool((rows == np.arange(len(rows))).all()))
+        if snapshot.shares_generator and not is_whole:
+            expected = "expected all its sub-envs in their order, which share a generator that has been drawn from"
+            raise ValueError(f"{where}: {expected}, got {rows.tolist()}")
+        layers = self._snapshot_named_layers()
+        kept = Kept(snapshot.columns, snapshot.shared, snapshot.whole if is_whole else None)
+        commits = [
+            layer._restorer(rows, _of_layer(prefix, layers, kept), parameters == "keep") for prefix, layer in layers
+        ]
+        for commit in commits:
+            commit()
+        layers[0][1]._has_reset = True
+
+    def reseed(self, seed: list[SeedType] | SeedType, indices: Any = None) -> None:
+        """Let sub-envs go on, in the middle of their episodes, with other streams of random numbers.
+
+        For futures that part: sub-envs that go on from one snapshot go on with one stream, each a copy of the others.
+
+        Args:
+            seed: As ``reset_envs(seed=...)`` takes it: an int gives each the stream that ``reset(seed=...)`` would; a
+                list holds one for each of them; None lets a stream go on.
+            indices: Which sub-envs: their numbers, one number, or a mask; None for all. The generator ``rng`` that the
+                sub-envs of a ``NativeVecEnv`` share is seeded with all of them alone.
+
+        Raises:
+            ResetRequired: Before the first ``reset()``.
+            TypeError: A seed is no integer.
+            ValueError: There is no such sub-env, one is named twice, a seed is negative, or a list has another length
+                than there are sub-envs.
+            NotImplementedError: A sub-env does not draw from ``Env.rng``, or this VecEnv has no streams to seed.
+            VecEnvClosed: After ``close()``.
+        """
+        self._require_open("reseed()")
+        self._require_begun("reseed()")
+        rows = check_rows(indices, self.num_envs, "reseed(indices=...)", distinct=True)
+        seeds = row_seeds(seed, rows, self.num_envs)
+        self._reseed(rows, seeds, seed if indices is None else None)
+
+    def _reseed(self, rows: NDArray[np.intp], seeds: list[SeedType], whole: list[SeedType] | SeedType) -> None:
+        """Give some sub-envs other streams.
+
+        Args:
+            rows: The sub-envs.
+            seeds: One seed for each.
+            whole: The seed as it was given for all sub-envs; None where it is for some.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.reseed(): it does not say what its streams are")
+
+    _is_examined: bool = False
+
+    #: Arrays with an entry per sub-env that a copy's reset and steps have left as they were.
+    _untouched: frozenset[str] = frozenset()
+
+    def _examine(self) -> None:
+        """Reset a copy and step it some times, once, and look what of the attributes of subclasses that alters.
+
+        Classes of the kit say themselves what their state is; its wrappers are left out of the copy.
+
+        Raises:
+            TypeError: An attribute is altered that a snapshot takes to stay as it is; the message names it.
+        """
+        self._is_examined = True
+        layers = [each for each in self._snapshot_layers if not is_of_kit(type(each))]
+        layers = [each for each in layers if each._snapshot_others() or each._snapshot_arrays()]
+        inner = self._snapshot_layers[0]
+        if not layers or not inner._has_numbers_alone:
+            return
+        try:
+            twin = copy.deepcopy(inner)
+            twins = {id(inner): twin}
+            for layer in layers:
+                if layer is not inner:
+                    alone = {name: value for name, value in vars(layer).items() if name != "venv"}
+                    another = object.__new__(type(layer))
+                    another.__dict__.update(copy.deepcopy(alone), venv=twin)
+                    twin = twins[id(layer)] = another
+        except Exception as error:
+            self._is_examined = False
+            raise TypeError(f"snapshot(): {self!r}: expected attributes that can be copied, got {error}") from error
+        began = {number: each._snapshot_others() for number, each in twins.items()}
+        arrays = {number: copy.deepcopy(each._snapshot_arrays()) for number, each in twins.items()}
+        actions = copy.deepcopy(twin.batch_action_space)
+        actions.seed(0)
+        untouched = {(number, name) for number, found in arrays.items() for name in found}
+        twin.reset(seed=0)
+        for step in range(_EXAMINED_STEPS):
+            if step >= 2 and not untouched:
+                break
+            twin.step(actions.sample())
+            live = {number: each._snapshot_arrays() for number, each in twins.items()}
+            untouched = {
+                (number, name)
+                for number, name in untouched
+                if name in live[number] and is_same(live[number][name], arrays[number][name])
+            }
+        for layer in layers:
+            number = id(layer)
+            layer._untouched = frozenset(name for each, name in untouched if each == number)
+            twin = twins[number]
+            for name in differing(began[number], twin._snapshot_others()):
+                self._is_examined = False
+                raise TypeError(
+                    f"snapshot(): {type(layer).__name__}.{name}: expected state in arrays with a first axis of "
+                    f"num_envs, got another attribute that a step or a reset alters; write _snapshot_rows() and "
+                    f"_restore_rows(), or name it in snapshot_ignores if nothing depends on it"
+                )
+
+    #: Whether sub-envs are rows of arrays: a step of a copy is seen by nobody else then.
+    _has_numbers_alone: bool = False
+
+    def _snapshot_others(self) -> dict[str, Any]:
+        """Fingerprints of the attributes that a snapshot takes to stay as they are."""
+        return {}
+
+    def _snapshot_arrays(self) -> dict[str, NDArray[Any]]:
+        """The attributes that a snapshot takes for state, live."""
+        return {}
+
+    def _snapshot_named_layers(self) -> list[tuple[str, VecEnv[Any, Any]]]:
+        """This VecEnv and the wrappers around it, from the inside out, with what names of their state begin with."""
+        names: list[str] = []
+        layers = []
+        for layer in self._snapshot_layers:
+            names.append(type(layer).__name__)
+            count = names.count(names[-1])
+            layers.append((f"{names[-1]}{count if count > 1 else ''}: ", layer))
+        return [("", layers[0][1]), *layers[1:]]
+
+    @property
+    def _snapshot_layers(self) -> list[VecEnv[Any, Any]]:
+        return [self]
+
+    @property
+    def _snapshot_market(self) -> tuple[str, ...]:
+        return tuple(layer._snapshot_kind for layer in self._snapshot_layers)
+
+    @property
+    def _snapshot_kind(self) -> str:
+        """What a snapshot of this layer is of."""
+        return f"{type(self).__module__}.{type(self).__qualname__}"
+
+    def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        """What this layer keeps of some sub-envs; ``is_whole`` where a snapshot is of all of them."""
+        raise NotImplementedError(f"{type(self).__name__}.snapshot(): it does not say what its state is")
+
+    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        """Look at what is to be restored, and return what does it.
+
+        Args:
+            rows: intp (k,), the sub-envs.
+            kept: What this layer had kept of k sub-envs, or of one for all k; ``whole`` is None where a snapshot of all
+                is not restored to all.
+            keep_parameters: Whether this layer's parameters stay.
+
+        Raises:
+            ValueError: It does not fit; nothing has changed.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.restore(): it does not say what its state is")
+
+    def _observe_now(self) -> Any:
+        """What the sub-envs show now, a batch of the caller's own, and nothing moves on.
+
+        A frozen one shows how its episode ended.
+
+        Raises:
+            NotImplementedError: It is shown in results alone.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: it does not say what its sub-envs show between two steps")
+
+    def _require_begun(self, call: str) -> None:
+        if not self._snapshot_layers[0]._has_reset:
+            raise ResetRequired(f"{type(self).__name__}.{call}: call reset() first")
+
     # -- sub-env attributes --------------------------------------------------------------------------------
+
+    def call_at(self, indices: Any, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """``call()`` for some sub-envs.
+
+        Where there are no sub-env objects, the method is called once, and what it gives for the others is left out.
+
+        Args:
+            indices: Which: their numbers, none of them twice, one number, or a mask.
+            method: The name.
+            args: What the method is called with.
+            kwargs: What the method is called with.
+
+        Returns:
+            One value for each of them.
+
+        Raises:
+            AttributeError: There is no such name.
+            ValueError: There is no such sub-env, or one is named twice.
+        """
+        rows = check_rows(indices, self.num_envs, "call_at(indices, ...)", distinct=True)
+        found = self.call(method, *args, **kwargs)
+        return [found[row] for row in rows.tolist()]
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call a method of every sub-env, or read it if it is no method; found as ``get_attr()`` finds it.
@@ -165,8 +475,12 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         self._require_open("call()")
         return read_shared_object(self, method, self.num_envs, args, kwargs, call=True)
 
-    def get_attr(self, name: str) -> list[Any]:
-        """An attribute of every sub-env, in the outermost of its wrappers that has it.
+    def get_attr(self, name: str, indices: Any = None) -> list[Any]:
+        """An attribute of sub-envs, in the outermost of its wrappers that has it.
+
+        Args:
+            name: The attribute.
+            indices: Which sub-envs: their numbers, one number, or a mask; None for all.
 
         Returns:
             One value per sub-env.
@@ -175,20 +489,39 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
             AttributeError: There is no such name.
         """
         self._require_open("get_attr()")
+        rows = check_rows(indices, self.num_envs, "get_attr(indices=...)")
+        found = self._read_attr(name)
+        return found if indices is None else [found[row] for row in rows.tolist()]
+
+    def _read_attr(self, name: str) -> list[Any]:
+        """An attribute of every sub-env."""
         return read_shared_object(self, name, self.num_envs)
 
-    def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Change an attribute of every sub-env, in the outermost of its wrappers that has it, else in itself.
+    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None) -> None:
+        """Change an attribute of sub-envs, in the outermost of its wrappers that has it, else in itself.
 
         Args:
             name: The attribute.
             values: A list holds one value per sub-env; anything else, a tuple or array too, is one value for all.
+            indices: Which sub-envs: their numbers, one number, or a mask; None for all.
 
         Raises:
             AttributeError: There is no such name; nothing is added.
-            ValueError: A list has another length than ``num_envs``.
+            ValueError: A list has another length than there are sub-envs to change.
         """
         self._require_open("set_attr()")
+        if indices is None:
+            self._write_attr(name, values)
+            return
+        rows = check_rows(indices, self.num_envs, "set_attr(indices=...)", distinct=True)
+        spread = spread_values(name, values, len(rows), "indices")
+        every = self._read_attr(name)
+        for row, value in zip(rows.tolist(), spread, strict=True):
+            every[row] = value
+        self._write_attr(name, every)
+
+    def _write_attr(self, name: str, values: list[Any] | Any) -> None:
+        """Change an attribute of every sub-env."""
         write_shared_object(self, name, values, spread_values(name, values, self.num_envs))
 
     # -- what follows from it ------------------------------------------------------------------------------
@@ -261,3 +594,30 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
     def __repr__(self) -> str:
         name = type(self).__name__ if self.spec is None else f"{type(self).__name__} {self.spec.id}"
         return f"<{name} num_envs={self.num_envs}>"
+
+
+def _merged(layers: list[tuple[str, Kept]]) -> Kept:
+    """What all layers have kept, by names that begin with the layer's."""
+    if len(layers) == 1:
+        return layers[0][1]
+    columns, shared, whole = (
+        {prefix + name: value for prefix, kept in layers for name, value in (kept[part] or {}).items()}
+        for part in range(3)
+    )
+    return Kept(columns, shared, whole)
+
+
+def _of_layer(prefix: str, layers: list[tuple[str, Any]], kept: Kept) -> Kept:
+    """What is one layer's of what all have kept, by its own names."""
+    if len(layers) == 1:
+        return kept
+    others = tuple(each for each, _ in layers if each not in ("", prefix))
+
+    def mine(part: Any) -> Any:
+        return part and {
+            name.removeprefix(prefix): value
+            for name, value in part.items()
+            if name.startswith(prefix) and (prefix or not name.startswith(others))
+        }
+
+    return Kept(mine(kept.columns), mine(kept.shared), mine(kept.whole))

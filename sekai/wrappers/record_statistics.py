@@ -18,7 +18,7 @@ class RecordEpisodeStatistics(Wrapper[ObsType, ActType, ObsType, ActType], Gener
 
     They are also reported to a tracker. An episode lasts from a ``reset()`` (or from the one an
     ``AutoReset`` inside makes) to the step that ends it. An episode that a ``reset()`` cuts short is not
-    recorded, nor are steps past the end of one.
+    recorded, nor are steps past the end of one. The time of one that a ``restore()`` goes on with counts from there.
 
     Args:
         env: The env to wrap.
@@ -29,6 +29,11 @@ class RecordEpisodeStatistics(Wrapper[ObsType, ActType, ObsType, ActType], Gener
         tracker: The tracker.
         episode_stats: The last finished episode, None before the first has finished.
     """
+
+    snapshot_ignores = ("tracker", "episode_stats", "_start")
+
+    def _after_restore(self) -> None:
+        self._start = monotonic()
 
     def __init__(self, env: Env[ObsType, ActType], tracker: StatsTracker | None = None, deque_size: int = 100) -> None:
         super().__init__(env)

@@ -463,3 +463,13 @@ def test_a12_whatever_is_wrapped_around_it_on_either_side():
     ):
         with pytest.raises(ValueError, match="gave the same env object"):
             SyncVecEnv(env_fns)
+
+
+def test_a_gymnasium_env_is_reseeded_in_mid_episode():
+    env, twin = from_gymnasium(Drifting()), from_gymnasium(Drifting())
+    for each in (env, twin):
+        each.reset(seed=1)
+    env.reseed(None)
+    assert env.rng.random() == twin.rng.random()
+    env.reseed(5)
+    assert env.rng.random() == gymnasium.utils.seeding.np_random(5)[0].random()

@@ -355,9 +355,18 @@ def test_e1_what_cannot_serve_a_mode_is_refused():
         next_step(OwnReset(SyncVecEnv(fns(T(1)), autoreset=False)))
     with pytest.raises(ValueError, match="expected a VecEnv made with autoreset=False, as by make_vec.*, got <SyncVec"):
         next_step(SyncVecEnv(fns(T(1))))
-    theirs = SyncVectorEnv([lambda: to_gymnasium(Toy(T(1)))])
+    theirs = gym_vector_wrappers.TransformReward(SyncVectorEnv([lambda: to_gymnasium(Toy(T(1)))]), np.sign)
     with pytest.raises(ValueError, match="expected a VecEnv that resets single sub-envs"):
         next_step(from_gymnasium_vector(theirs, autoreset=False))
+
+
+@pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.value)
+def test_e1_gymnasium_s_own_there_and_back(mode):
+    def env_fns():
+        return [lambda n=n: to_gymnasium(Toy(T(n), i0={"start": n})) for n in (2, 3, 1)]
+
+    vec = from_gymnasium_vector(SyncVectorEnv(env_fns(), autoreset_mode=mode), autoreset=False)
+    assert_alike(SyncVectorEnv(env_fns(), autoreset_mode=NEXT_STEP), next_step(vec))
 
 
 def test_e1_a_sub_env_that_resets_itself_is_named():

@@ -23,7 +23,7 @@ from stable_baselines3.common.vec_env import (
     VecVideoRecorder,
 )
 from toys import BOX1, Draughtsman, Draws, NativeToy, NCount, T, Toy, fns
-from vector.backends import KINDS, PROCS, assert_same, everywhere, scripted
+from vector.backends import KINDS, assert_same, everywhere, make, on_rows_once, scripted
 from without_library import error_of_import
 
 import sekai
@@ -361,17 +361,41 @@ def test_methods_of_sub_envs(backend):
         env.step(zeros(env))
         assert env.env_method("add", 10, b=100) == [111, 111, 111]
         assert env.env_method("k", indices=range(3)) == [1, 1, 1]
-        if backend in PROCS:
-            with pytest.raises(ValueError, match=r"env_method\('add', indices=\[0\]\): expected all of the 3 sub-envs"):
-                env.env_method("add", 10, indices=0)
-        else:
-            assert env.env_method("add", 10, indices=[2, 0]) == [11, 11]
+        env.set_attr("k", 5, indices=1)
+        assert env.env_method("add", 10, indices=[1, 0]) == [15, 11]
+        assert env.env_method("k", indices=[-1]) == [1] and env.env_method("add", 10, indices=[]) == []
 
 
-def test_a_method_is_called_on_the_sub_envs_named_alone():
-    env = SekaiSB3VecEnv(SyncVecEnv(fns(T(3), T(3), T(3))))
-    env.env_method("step", 0, indices=[0, 2])
-    assert env.get_attr("n_step") == [1, 0, 1]
+class Bumped(Toy):
+    def bump(self, by, *, times=1):
+        self.k += times * by
+        return self.k
+
+
+@on_rows_once
+def test_some_sub_envs_are_asked_as_sb3_asks_its_own(backend):
+    """DummyVecEnv over the same environments is the reference."""
+    env_fns = fns(*SCRIPTS, cls=Bumped)
+    reference = DummyVecEnv([lambda env_fn=env_fn: to_gymnasium(env_fn()) for env_fn in env_fns])
+    with make(backend, env_fns) as vec:
+        env = SekaiSB3VecEnv(VecMarked(vec))
+        for each in (env, reference):
+            each.reset()
+        for call in (
+            lambda each: each.env_method("bump", 2, indices=[2, 0], times=3),
+            lambda each: each.env_method("bump", 1, indices=1),
+            lambda each: each.env_method("bump", 1, indices=[0, 0, 2]),
+            lambda each: each.env_method("bump", 1),
+            lambda each: each.set_attr("k", 20, indices=[0, 2]),
+            lambda each: each.get_attr("k", indices=[2, 1, 2]),
+            lambda each: each.set_attr("k", 30),
+            lambda each: each.get_attr("k"),
+        ):
+            assert call(env) == call(reference)
+
+
+class VecMarked(sekai.VecWrapper):
+    """Calls go through a wrapper."""
 
 
 def test_wrappers_of_sub_envs_are_found():
@@ -610,9 +634,9 @@ def test_e2_stable_baselines3_makes_an_environment_by_its_id(registered, id, mod
 def test_e2_a_market_takes_no_render_mode(registered, market):
     if market not in [spec.id for spec in sekai.all_specs()]:
         sims.register_envs()
-    for make in (gymnasium.make, gymnasium.make_vec):
+    for build in (gymnasium.make, gymnasium.make_vec):
         with pytest.raises(TypeError, match=f"{market}.* has no argument 'render_mode'"):
-            make(registered(market), render_mode="rgb_array")
+            build(registered(market), render_mode="rgb_array")
 
 
 # -- beginning and end -------------------------------------------------------------------------------------

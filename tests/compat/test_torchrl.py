@@ -6,15 +6,27 @@ import torch
 from spaces_catalogue import CATALOGUE
 from tensordict import TensorDict
 from torchrl.data import Binary, Bounded, Categorical, MultiCategorical, Unbounded
-from torchrl.envs import EnvBase, RewardSum, StepCounter, TransformedEnv
+from torchrl.envs import EnvBase, GymWrapper, RewardSum, SerialEnv, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 from toys import BOX1, INF, Draws, NCount, T, Toy, fns
 from vector.backends import assert_same, everywhere, make, scripted
 from without_library import error_of_import
 
 import sekai
-from sekai import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, SyncVecEnv, Tuple
+from sekai import (
+    Box,
+    Dict,
+    Discrete,
+    MaskedBox,
+    MultiBinary,
+    MultiDiscrete,
+    SyncVecEnv,
+    Tuple,
+    VecRecordEpisodeStatistics,
+    VecWrapper,
+)
 from sekai.batching import layout
+from sekai.compat.gymnasium import to_gymnasium
 from sekai.compat.torchrl import SekaiTorchRLEnv, to_spec
 
 FIXED = {name: space for name, space in CATALOGUE.items() if layout.has_fixed_layout(space)}
@@ -225,10 +237,7 @@ def test_a_reset_without_a_mask_resets_everything():
     for _ in range(2):
         rollout = env.rollout(99)  # until the first is done
         assert column(rollout["observation"]) == [[0, 1, 2]] * 2
-    first = env.reset()
-    assert column(first["observation"]) == [0, 0]
-    with pytest.raises(RuntimeError, match="sub-env 0 in mid-episode"):
-        env.reset(first.set("_reset", torch.tensor([[True], [False]])))
+    assert column(env.reset()["observation"]) == [0, 0]
 
 
 def test_sub_envs_that_are_done_may_be_reset_one_after_another():
@@ -240,8 +249,7 @@ def test_sub_envs_that_are_done_may_be_reset_one_after_another():
         mask[row] = True
         step = env.reset(step.set("_reset", mask))
         assert column(step["observation"]) == [[0, 2, 2], [0, 0, 2]][row]
-    with pytest.raises(RuntimeError, match="sub-env 0 in mid-episode"):
-        env.reset(step.set("_reset", torch.tensor([[True], [False], [False]])))
+    assert env.vec.get_attr("n_reset") == [2, 2, 1]
 
 
 def test_a_time_limit_of_torchrl_s_that_ends_all_episodes_resets_everything():
@@ -250,11 +258,41 @@ def test_a_time_limit_of_torchrl_s_that_ends_all_episodes_resets_everything():
     assert column(rollout["observation"]) == [[0, 1, 0, 1, 0]] * 2
 
 
-def test_one_that_ends_some_is_refused():
-    env = TransformedEnv(SekaiTorchRLEnv(NCount([3, 9])), StepCounter(max_steps=4))
-    message = r"got sub-env 1 in mid-episode; a time limit has to be the VecEnv's own \(max_episode_steps=...\)"
-    with pytest.raises(RuntimeError, match=message):
-        env.rollout(5, break_when_any_done=False)
+@everywhere
+def test_one_that_ends_some_is_what_it_is_to_torchrl_s_own_sub_envs(backend):
+    """A SerialEnv over the same environments is the reference."""
+    scripts = T(3), T(9), T(5)
+    serial = SerialEnv(3, [lambda script=script: GymWrapper(to_gymnasium(Toy(script))) for script in scripts])
+    with scripted(backend, *scripts) as vec:
+        got, expected = (
+            TransformedEnv(env, StepCounter(max_steps=4)).rollout(14, policy=still, break_when_any_done=False)
+            for env in (SekaiTorchRLEnv(vec), serial)
+        )
+        for key in ("observation", "step_count", *FLAGS, ("next", "observation"), ("next", "reward")):
+            assert (got[key].squeeze() == expected[key].squeeze()).all(), key
+        for flag in FLAGS:
+            assert (got["next", flag] == expected["next", flag]).all()
+        assert column(got["step_count"][2]) == [0, 1, 2, 3] * 3 + [0, 1]
+
+
+def still(tensordict):
+    return tensordict.set("action", torch.zeros(3, dtype=torch.int64))
+
+
+def test_sub_envs_in_mid_episode_are_reset_by_themselves():
+    vec, twin = (SyncVecEnv([lambda n=n: Draws(n) for n in (2, 9, 9)]) for _ in range(2))
+    env = SekaiTorchRLEnv(VecRecordEpisodeStatistics(vec))
+    env.set_seed(3)
+    step = env.rollout(2, break_when_any_done=False)[:, -1]["next"]
+    twin.reset(seed=3)
+    for _ in range(2):
+        begun = twin.step(np.zeros(3, int)).observations
+    mask = torch.tensor([[True], [False], [True]])
+    seen = env.reset(step.set("_reset", mask))["observation"]
+    late = twin.reset_envs([2]).observations[0]
+    assert_same(np.stack([begun[0], begun[1], late]), seen.numpy())
+    step = env.step(env.rand_action(env.reset(TensorDict({"_reset": mask}, batch_size=3))))
+    assert vec.get_attr("k") == [1, 3, 1]
 
 
 def test_a_sub_env_that_is_stepped_on_is_in_its_next_episode():
@@ -277,14 +315,27 @@ def test_seeds_and_options():
     assert env.vec.get_attr("last_seed") == [None, None]
 
 
-def test_options_that_come_too_late_are_refused():
-    """The step that ends an episode has begun the next one, without them."""
-    env = SekaiTorchRLEnv(SyncVecEnv(fns(T(1), T(9))))
+def test_options_of_some_reach_those_alone():
+    """The step that ends an episode has begun the next one without them; it begins anew."""
+    env = SekaiTorchRLEnv(SyncVecEnv(fns(T(1), T(9), T(9))))
     led_to = env.step(env.rand_action(env.reset()))["next"]
-    asked = led_to.set("_reset", led_to["done"].clone())
-    with pytest.raises(ValueError, match="expected none with a mask .*; give the VecEnv autoreset_options"):
-        env.reset(asked.clone(), options={"a": 1})
-    assert column(env.reset(asked.clone())["observation"]) == [0.0, 1.0]
+    asked = led_to.set("_reset", torch.tensor([[True], [False], [True]]))
+    assert column(env.reset(asked.clone(), options={"a": 1})["observation"]) == [0.0, 1.0, 0.0]
+    assert env.vec.get_attr("last_options") == [{"a": 1}, None, {"a": 1}]
+    assert env.vec.get_attr("n_reset") == [3, 1, 2]
+    env.reset(led_to.set("_reset", torch.ones(3, 1, dtype=torch.bool)), options={"a": 2})
+    assert env.vec.get_attr("last_options") == [{"a": 2}] * 3
+
+
+class OwnReset(VecWrapper):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed, options=options)
+
+
+def test_what_resets_all_or_none_is_named():
+    env = TransformedEnv(SekaiTorchRLEnv(OwnReset(NCount([3, 9]))), StepCounter(max_steps=4))
+    with pytest.raises(NotImplementedError, match=r"OwnReset.reset_envs\(\): it resets all its sub-envs or none"):
+        env.rollout(5, break_when_any_done=False)
 
 
 def test_writing_into_tensors_changes_no_episode():

@@ -429,6 +429,32 @@ def test_set_attr_of_one_parameter_leaves_what_was_drawn_of_others():
     assert vec.length == 9
 
 
+def test_set_attr_is_checked_with_what_episodes_under_way_began_with():
+    class Held(Walk):
+        held_parameters = {"speed": "price"}
+
+        @staticmethod
+        def check(params):
+            if params.speed > 10.0 * params.sigma:
+                raise ValueError(f"sigma: expected at least {params.speed} / 10, got {params.sigma}")
+
+    vec = Held(3, speed=0.2, max_episode_steps=LIMIT)
+    vec.set_attr("sigma", 0.4)  # no episode is under way
+    vec.reset(seed=0, options=[{}, {"start": 7.0}, {}])
+    with pytest.raises(ValueError, match=r"sigma: expected at least 7\.\d+ / 10, got 0\.5 \(sub-env 1\)"):
+        vec.set_attr("sigma", 0.5)
+    assert vec.sigma == 0.4
+    vec.set_attr("sigma", 0.8)
+    vec.set_attr("speed", 0.1)  # of the next episode alone
+    assert (vec.sigma, vec.speed) == (0.8, 0.1)
+    with pytest.raises(
+        TypeError, match=r"Odd\.held_parameters: expected columns of State by fields of Params, got 'size'"
+    ):
+
+        class Odd(Walk):
+            held_parameters = {"speed": "size"}
+
+
 @pytest.mark.parametrize("speed", [0.5, [0.5, 0.6, 0.7]], ids=["number", "column"])
 def test_set_attr_within_an_episode_keeps_state_streams_and_clock(speed):
     vec, other = Walk(3, speed=0.2), Walk(3, speed=[0.2] * 3)
@@ -778,6 +804,25 @@ def summing(low):
     parts = {"State": Last, "reset_row": reset_last, "step_row": step_sum, "observe_row": observe_total}
     scalar = Box(-INF, INF, (), np.float64)
     return type("Sum", (KernelVecEnv,), {**parts, "observation_space": scalar, "action_space": space})
+
+
+class Choices(KernelVecEnv):
+    State = Last
+    reset_row, step_row, observe_row = reset_last, step_sum, observe_total
+    observation_space, action_space = Box(-INF, INF, (), np.float64), MultiDiscrete([3, 4], start=[0, -1])
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [((1, 3), "item 1 has to be from -1 to 2, and is 3"), ((-5, 3), "item 0 has to be from 0 to 2, and is -5")],
+)
+def test_of_several_choices_the_first_that_is_none_is_named(action, said):
+    vec = Choices(3)
+    vec.reset(seed=0)
+    actions = np.zeros((3, 2), np.int64)
+    actions[1] = action
+    with pytest.raises(InvalidAction, match=rf"in MultiDiscrete\(.*, got \[.*\]: {said} \(sub-env 1\)"):
+        vec.step(actions)
 
 
 TWO = -np.arange(1.0, 3.0)
@@ -1704,3 +1749,14 @@ def test_a_market_of_long_steps_uses_threads_from_where_it_says():
         return len(vec._compiled.dispatchers[1].signatures) > 0
 
     assert (run_parallel(Walk), run_parallel(Long)) == (False, threads.get_num_threads() > 1)
+
+
+@pytest.mark.compiled
+def test_so_does_a_rollout_of_it(monkeypatch):
+    asked = []
+    monkeypatch.setattr(threads, "enter", lambda count: asked.append(count) or 0)  # as where others run them: on one
+    monkeypatch.setattr(threads, "get_num_threads", lambda: 2)
+    for parallel_from in (8, 7):
+        vec = type("Sum", (summing(TWO),), {"parallel_from": parallel_from})(7)
+        sekai.rollout(vec, hold, 5, seed=0, progress=False)
+        assert asked == [2] * (parallel_from == 7)

@@ -12,7 +12,7 @@ from sekai.compat.gymnasium.env import GymnasiumEnv
 from sekai.compat.gymnasium.spaces import conform, from_gymnasium_space
 from sekai.env import Env
 from sekai.results import ResetResult, StepResult
-from sekai.seeding import check_seed
+from sekai.seeding import check_seed, np_random
 from sekai.types import OptionsType, SeedType
 
 
@@ -87,6 +87,11 @@ class EnvFromGymnasium(Env[Any, Any]):
         elif seed is not None:
             raise TypeError("rng: the random stream of a gymnasium env is seeded by reset(seed=...) alone")
         return self._rng_seed
+
+    def reseed(self, seed: SeedType) -> None:
+        """Give the gymnasium env the ``np_random`` that ``reset(seed=seed)`` begins; None changes nothing."""
+        if seed is not None:
+            self._rng = np_random(seed)[0]
 
     def set_attr(self, name: str, value: Any) -> None:
         """Change an attribute, of the outermost layer of the gymnasium env that has it where sekai's ``Env`` has not.

@@ -33,7 +33,8 @@ from sekai.compat.gymnasium.infos import FINAL_OBS, rows_of
 from sekai.compat.gymnasium.spaces import conform, from_gymnasium_space
 from sekai.errors import InvalidObservation
 from sekai.results import VecResetResult, VecStepResult
-from sekai.types import InfoDict, SeedType
+from sekai.snapshots import Kept
+from sekai.types import InfoDict, OptionsType, SeedType
 from sekai.vector import VecEnv
 from sekai.vector.attributes import read_shared_object, write_shared_object
 
@@ -140,10 +141,7 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
         """
         self._require_open("reset()")
         seeds = self._seeds(seed)
-        if options is not None and not isinstance(options, dict):
-            raise TypeError(f"reset(options=...): expected one dict for all sub-envs, got {type(options).__name__}")
-        if options is not None and "reset_mask" in options:
-            raise ValueError("reset(options=...): expected no 'reset_mask', since a VecEnv resets all its sub-envs")
+        _check_options(options)
         self._has_reset = False
         batch, arrays = self.gymnasium_vec.reset(seed=seeds, options=inputs.copy_options(options))
         observations = self._copy(batch)
@@ -151,6 +149,61 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
         self._episodes.begin()
         self._has_reset = True
         return VecResetResult(observations, rows_of(arrays, self.num_envs))
+
+    @property
+    def resets_some(self) -> bool:
+        """Whether there is a ``reset_envs()``: where gymnasium promises a reset by a mask, or is known to make one."""
+        is_bare = isinstance(self.gymnasium_vec, (SyncVectorEnv, AsyncVectorEnv))
+        return is_bare or self._mode is AutoresetMode.DISABLED
+
+    def reset_envs(
+        self,
+        indices: Any,
+        *,
+        seed: list[SeedType] | SeedType = None,
+        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
+    ) -> VecResetResult[Any]:
+        """Begin new episodes in some sub-envs, by a mask (see ``VecEnv.reset_envs``).
+
+        Args:
+            indices: Which: their numbers, one number, or a mask.
+            seed: As ``VecEnv.reset_envs`` takes it; no generators.
+            options: One dict for all of them.
+
+        Raises:
+            NotImplementedError: The vector environment is neither a bare ``SyncVectorEnv`` or ``AsyncVectorEnv`` nor
+                one without autoreset, of which alone gymnasium promises it.
+        """
+        _check_options(options)
+        return super().reset_envs(indices, seed=seed, options=options)
+
+    def _reset_some(self, rows: NDArray[np.intp], given: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
+        if not self.resets_some:
+            return super()._reset_some(rows, given)
+        if any(options != given[0][1] for _, options in given):
+            raise TypeError("reset_envs(options=...): expected one dict for all sub-envs, got several")
+        seeds: list[SeedType] = [None] * self.num_envs
+        for row, (seed, _) in zip(rows.tolist(), given, strict=True):
+            seeds[row] = seed
+        if not rows.size:
+            return VecResetResult(layout.allocate(self.observation_space, 0), [])
+        mask = np.zeros(self.num_envs, dtype=np.bool_)
+        mask[rows] = True
+        checked = None if all(seed is None for seed in seeds) else self._seeds(seeds)
+        options = {**(given[0][1] or {}), "reset_mask": mask}
+        self._has_reset = False
+        batch, arrays = self.gymnasium_vec.reset(seed=checked, options=options)
+        begun, infos = layout.take(self._copy(batch), rows), rows_of(arrays, self.num_envs)
+        self._waiting = self._waiting & ~mask
+        self._episodes.thaw(rows)
+        self._has_reset = True
+        return VecResetResult(begun, [infos[row] for row in rows.tolist()])
+
+    def _autoreset_options_of(self, rows: NDArray[np.intp]) -> list[OptionsType]:
+        return [None] * len(rows)
+
+    def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        raise NotImplementedError(f"snapshot(): {self.gymnasium_vec!r} does not say what its state is")
 
     def close(self) -> None:
         """Close the gymnasium vector environment; closing again does nothing."""
@@ -173,15 +226,11 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
             return list(base.call(method, *args, **kwargs))
         return read_shared_object(base, method, self.num_envs, args, kwargs, call=True)
 
-    def get_attr(self, name: str) -> list[Any]:
-        """Get an attribute from each sub-environment (see ``VecEnv.get_attr``)."""
-        self._require_open("get_attr()")
+    def _read_attr(self, name: str) -> list[Any]:
         base = self._base(name)
         return list(base.get_attr(name)) if hasattr(base, "get_attr") else read_shared_object(base, name, self.num_envs)
 
-    def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Set an attribute on each sub-environment (see ``VecEnv.set_attr``)."""
-        self._require_open("set_attr()")
+    def _write_attr(self, name: str, values: list[Any] | Any) -> None:
         spread = inputs.spread_values(name, values, self.num_envs)
         base = self._base(name)
         if hasattr(base, "set_attr"):
@@ -282,6 +331,14 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
         return f"<{type(self).__name__} {self.gymnasium_vec!r}>"
 
 
+def _check_options(options: Any) -> None:
+    """The error of options that are not one dict for all sub-envs."""
+    if options is not None and not isinstance(options, dict):
+        raise TypeError(f"reset(options=...): expected one dict for all sub-envs, got {type(options).__name__}")
+    if options is not None and "reset_mask" in options:
+        raise ValueError("reset(options=...): expected no 'reset_mask': reset() resets all, reset_envs() some sub-envs")
+
+
 def _is_statistics(value: Any) -> bool:
     """Whether it is what gymnasium's ``RecordEpisodeStatistics`` tells of an episode, and no info of the env's own."""
     return isinstance(value, dict) and {"r", "l", "t"} <= value.keys()
@@ -316,6 +373,9 @@ def from_gymnasium_vector(
     Without autoreset it is frozen: what it shows is held, while it goes on unseen in the steps that others take. That
     (and the reset that same-step autoreset has made) moves its random stream on, which the next ``reset()`` without a
     seed continues.
+
+    ``reset_envs()`` is there of a bare ``SyncVectorEnv`` or ``AsyncVectorEnv``, and of any vector environment without
+    autoreset, of which gymnasium promises a reset by a mask; snapshots are not.
 
     Args:
         envs: The gymnasium vector environment, wrappers included.

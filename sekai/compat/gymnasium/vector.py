@@ -51,7 +51,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 f"to_gymnasium_vector: expected autoreset=True, got {vec!r} without it, which can have "
                 "autoreset_mode='NextStep'"
             )
-        if mode is AutoresetMode.NEXT_STEP and not vec.resets_frozen:
+        if mode is AutoresetMode.NEXT_STEP and not vec.resets_some:
             raise ValueError(
                 f"to_gymnasium_vector(autoreset_mode={mode.value!r}): expected a VecEnv that resets single sub-envs "
                 f"(reset_frozen), got {vec!r}; a class with a reset() of its own has to say what that is"
@@ -109,19 +109,40 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset all sub-envs.
+        """Reset all sub-envs, or those of a mask.
 
         Args:
             seed: As sekai takes it: an int derives independent seeds (gymnasium's own vector envs count up from it), a
                 list holds one for each sub-env.
-            options: One dict for all sub-envs, or a list of one each. A "reset_mask" has to name all of them.
+            options: One dict for all sub-envs, or a list of one each. A dict may hold a "reset_mask", bool (N,): the
+                sub-envs that are reset, whether their episode has ended or not, by seeds and what else is in the dict.
+                The others stay where they are; what they showed last is shown again, and infos say nothing of them.
 
         Raises:
-            ValueError: A "reset_mask" leaves sub-envs out, or seeds or options are not as many as sub-envs.
+            ResetRequired: Before the first reset, a "reset_mask" leaves sub-envs out.
+            TypeError: A "reset_mask" is no array of bools.
+            ValueError: It is of another shape, or names none; or seeds or options are not as many as sub-envs.
+            NotImplementedError: A "reset_mask" leaves sub-envs out, and ``vec`` resets all or none (see
+                ``VecEnv.resets_some``), or a layer of it, which is named, does not say what it shows between two steps.
         """
-        reset = self.vec.reset(seed=cast(Any, seed), options=self._reset_options(options))
+        mask, options = self._split_options(options)
+        if mask is not None and not mask.all():
+            return self._reset_some(mask.nonzero()[0], seed, options)
+        reset = self.vec.reset(seed=cast(Any, seed), options=options)
         self._last_seed = self._last_seed if seed is None else seed
         return self._observations(reset.observations), self._infos(reset, _NO_ROWS, None)
+
+    def _reset_some(self, rows: NDArray[np.intp], seed: Any, options: Any) -> tuple[Any, dict[str, Any]]:
+        seeds = spread_seeds(seed, self.num_envs)
+        self.vec._require_begun("reset(options={'reset_mask': ...})")
+        observations = self.vec._observe_now()
+        begun = self.vec.reset_envs(rows, seed=[seeds[row] for row in rows], options=options)
+        layout.put(observations, rows, begun.observations)
+        self._last_seed = spread_seeds(self._last_seed, self.num_envs)
+        for row in rows.tolist():
+            self._last_seed[row] = self._last_seed[row] if seeds[row] is None else seeds[row]
+        shown = VecResetResult(observations, InfoList.of_columns(self.num_envs))
+        return self._observations(observations), self._infos(shown, rows, begun)
 
     def render(self) -> tuple[Any, ...] | None:
         """What each sub-env draws; None where they have no render mode."""
@@ -172,16 +193,16 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         with attribute_errors():
             self.vec.set_attr(name, list(values) if isinstance(values, tuple) else values)
 
-    def _reset_options(self, options: Any) -> Any:
+    def _split_options(self, options: Any) -> tuple[NDArray[np.bool_] | None, Any]:
+        """The mask of the sub-envs to be reset, None for all, and the options for them."""
         if not isinstance(options, Mapping) or "reset_mask" not in options:
-            return options
-        mask = np.asarray(options["reset_mask"])
-        if mask.shape != (self.num_envs,) or not mask.all():
-            raise ValueError(
-                f"reset(options=...): expected a reset_mask of {self.num_envs} times True (a VecEnv resets all its "
-                f"sub-envs, and those that end by itself), got {mask}"
-            )
-        return {key: value for key, value in options.items() if key != "reset_mask"} or None
+            return None, options
+        mask, where = options["reset_mask"], "reset(options={'reset_mask': ...})"
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+            raise TypeError(f"{where}: expected an array of bools, got {mask!r}")
+        if mask.shape != (self.num_envs,) or not mask.any():
+            raise ValueError(f"{where}: expected shape ({self.num_envs},) (num_envs), at least one True, got {mask}")
+        return mask, {key: value for key, value in options.items() if key != "reset_mask"} or None
 
     def _observations(self, batch: Any) -> Any:
         return batch if self._has_arrays_alone else conform(self.observation_space, batch)
@@ -239,7 +260,7 @@ def to_gymnasium_vector(
     Raises:
         TypeError: ``vec`` is no ``VecEnv``, or one of its spaces has no counterpart.
         ValueError: The mode is another; same-step autoreset is asked of a ``vec`` without autoreset, or next-step
-            autoreset of one with it, or of one that cannot reset single sub-envs (see ``VecEnv.resets_frozen``).
+            autoreset of one with it, or of one that cannot reset single sub-envs (see ``VecEnv.resets_some``).
     """
     return GymnasiumVectorEnv(vec, autoreset_mode=autoreset_mode)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from sekai.vector.kernel.parameters import (
     SharedParams,
     Tree,
     Values,
+    is_part,
     paths_read,
     read_parameters,
     read_tree,
@@ -72,6 +73,7 @@ class Definition:
         infos: Keys of the infos of a step, or a function of the parameters.
         reset_infos: Those of a reset, likewise.
         parallel_from: From how many sub-envs on it may run on several threads, None for the kit's number.
+        parts: The classes of the parts that an env was given where there may be one of any class.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Definition:
     infos: tuple[str, ...] | Callable[..., Any]
     reset_infos: tuple[str, ...] | Callable[..., Any]
     parallel_from: int | None
+    parts: dict[str, Any]
 
 
 #: What a market's class may leave out, so that nobody would notice it misspelt.
@@ -119,12 +122,12 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
     """
     name = market.__name__
     _refuse_misspelt(market)
-    params = read_tree(_static(market, "Params", NoParams), f"{name}.Params")
+    params = read_tree(_static(market, "Params", NoParams), f"{name}.Params", {})
     parameters = read_parameters(params, f"{name}.Params")
     if _static(market, "State", None) is None:
         raise TypeError(f"{name}.State: expected a named tuple class with a field for each column, got none")
-    state = read_tree(_static(market, "State", None), f"{name}.State")
-    columns = {path: _column(annotation, f"{name}.State.{path}") for path, annotation in state.leaves().items()}
+    state = read_tree(_static(market, "State", None), f"{name}.State", {})
+    columns = _columns(state, name)
     options = _static(market, "Options", None)
     if options is not None:
         for field in read_parameters(read_tree(options, f"{name}.Options"), f"{name}.Options"):
@@ -174,8 +177,40 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
         plain=plain,
         spaces=spaces,
         parallel_from=None if parallel_from is None else check_count(parallel_from, f"{name}.parallel_from"),
+        parts={},
         **told,
     )
+
+
+def with_parts(definition: Definition, params: Any) -> Definition:
+    """The definition of an env whose parameters hold parts where there may be one of any class.
+
+    Args:
+        definition: The market as its class writes it.
+        params: A ``Params``.
+
+    Raises:
+        TypeError: A part lacks a class that the market asks for, or a field of it is annotated wrongly.
+    """
+    open_fields = [each.name for each in definition.parameters if each.is_part]
+    parts = {name: type(getattr(params, name)) for name in open_fields if is_part(getattr(params, name))}
+    if not parts:
+        return definition
+    name = definition.name
+    tree = read_tree(definition.params.kind, f"{name}.Params", parts)
+    state = read_tree(definition.state.kind, f"{name}.State", parts)
+    return replace(
+        definition,
+        params=tree,
+        parameters=read_parameters(tree, f"{name}.Params"),
+        state=state,
+        columns=_columns(state, name),
+        parts=parts,
+    )
+
+
+def _columns(state: Tree, market: str) -> dict[str, ColumnOf]:
+    return {path: _column(annotation, f"{market}.State.{path}") for path, annotation in state.leaves().items()}
 
 
 def _refuse_misspelt(market: type) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -18,14 +18,23 @@ from sekai.batching.infos import column_item
 from sekai.batching.slab import Column, Slab, as_word
 from sekai.errors import InvalidAction
 from sekai.results import StepResult, VecResetResult, VecStepResult
-from sekai.types import ActType, InfoArrays, ObsType, SeedType
+from sekai.snapshots import Kept, is_of_kit, require_columns, require_equal, spread
+from sekai.types import ActType, InfoArrays, ObsType, OptionsType, SeedType
 from sekai.vector.attributes import shared
+from sekai.vector.kernel import snapshots
 from sekai.vector.kernel.attributes import ColumnAttribute, ParameterAttribute
-from sekai.vector.kernel.definition import ARGUMENTS, Definition, leaves, make_space, read_definition
+from sekai.vector.kernel.definition import ARGUMENTS, Definition, leaves, make_space, read_definition, with_parts
 from sekai.vector.kernel.market import make_market
 from sekai.vector.kernel.options import ResetOptions
-from sekai.vector.kernel.parameters import Randomized, SharedParams, Tree, Values, flat_record
-from sekai.vector.kernel.probing import is_action, items_written
+from sekai.vector.kernel.parameters import (
+    Randomized,
+    SharedParams,
+    Tree,
+    Values,
+    flat_record,
+    is_part,
+)
+from sekai.vector.kernel.probing import is_action, items_written, say_refused
 from sekai.vector.kernel.rolling import Rolling
 from sekai.vector.native.env import NativeVecEnv
 
@@ -37,6 +46,17 @@ _FEW = 2048
 
 #: What a market's class writes where it wants to.
 _WRITTEN = ("Options", *ARGUMENTS, "prepare", "check", "check_options")
+
+#: The attributes that an env has by this class.
+_OWN_NAMES = frozenset(
+    {
+        *("_addresses", "_arrays", "_columns", "_compiled", "_definition", "_finals", "_fixed", "_fused", "_is_fused"),
+        *("_is_observed", "_layout", "_leaves", "_lent", "_lent_arrays", "_lent_bytes", "_lent_infos", "_lent_starts"),
+        *("_memory", "_mode", "_options", "_options_of_reset", "_resets", "_scratch", "_scratch_told", "_told"),
+        *("_told_columns", "_uses_streams", "_values", "_prepared", "_memory_rows"),
+    }
+)
+_NAMES_OF_BASE = NativeVecEnv._snapshot_base_names() | _OWN_NAMES
 
 _BYTES = np.dtype(np.uint8)
 _NONE = np.empty(0, dtype=np.intp)
@@ -60,7 +80,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     - ``State``: a named tuple class whose annotations are the dtypes of columns (``price: np.float64``), or
       ``column(dtype, *shape)``. Columns are attributes too, to be read;
     - a field of either may be a named tuple class itself, a part with row functions of its own, which markets share
-      (``params.model.sigma``, ``state.model.price[i]``);
+      (``params.model.sigma``, ``state.model.price[i]``); of ``Params`` also ``tuple``, for a part of whichever class an
+      env is given (see ``part_of``);
     - ``Options`` (optional): a named tuple class of numbers with defaults, what ``reset(options=)`` may say;
     - ``reset_row``, which begins an episode; ``step_row``, which acts and returns reward, terminated, truncated; and
       ``observe_row``, which writes what is seen into an array. Each is compiled by ``sekai.kernels.jit``, and is called
@@ -76,6 +97,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     - ``observation_space`` and ``action_space``: a space, or a function of the parameters;
     - ``infos`` and ``reset_infos``: names of columns and parameters that a step and a reset tell, or a function of the
       parameters that returns them. A parameter that is ``Randomized`` is told by both, whether named or not;
+    - ``held_parameters`` (optional): by the name of a parameter, the column that holds what it was when the episode
+      began: ``set_attr`` checks a change of others with what it holds, too, for the sake of episodes under way;
     - ``parallel_from`` (optional): from how many sub-envs on a step is tried on several threads, for a market whose
       step is long; else from 8,192 on, and rollouts from 4,096.
 
@@ -106,8 +129,9 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     parallel_from: ClassVar[int | None] = None
     infos: ClassVar[Any] = ()
     reset_infos: ClassVar[Any] = ()
+    held_parameters: ClassVar[Mapping[str, str]] = {}
 
-    _definition: ClassVar[Definition]
+    _definition: Definition  # of an env, with the parts that it was given
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -121,6 +145,10 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
                     expected = "expected no attribute of the name of a field of Params or State"
                     raise TypeError(f"{cls.__name__}.{name}: {expected}, got {written!r}")
                 setattr(cls, name, attribute)
+            for path, column in cls.held_parameters.items():
+                if path not in definition.params.fields or column not in definition.state.fields:
+                    expected = "expected columns of State by fields of Params"
+                    raise TypeError(f"{cls.__name__}.held_parameters: {expected}, got {column!r} by {path!r}")
             cls.__signature__ = _signature(definition, cls.__init__)  # type: ignore[attr-defined]
 
     def __init__(
@@ -135,7 +163,9 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         definition = getattr(type(self), "_definition", None)
         if definition is None:
             raise TypeError(f"{type(self).__name__}.step_row: expected a function of one row, got none")
-        values = _check(definition, _bind(definition, params))
+        given = _bind(definition, params)
+        self._definition = definition = with_parts(definition, given)
+        values = _check(definition, definition.params.flatten(given))
         spaces, read = {}, set()
         for which in definition.spaces:
             spaces[which], names = make_space(definition, which, values)
@@ -151,6 +181,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._is_fused = not any(name in vars(kind) for kind in _before_base(type(self)) for name in _HOOKS)
         self._fixed = read | {each.name for each in definition.parameters if each.is_object}
         self._memory: Any = None
+        self._memory_rows: snapshots.MemoryRows | None = None
         self._lent = Buffers(least=0)
         self._is_observed = False  # by ``observe_row``, once
         self._options_of_reset: dict[str, NDArray[Any]] | None = None  # of the one that goes on, checked
@@ -183,7 +214,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         spaces = {"observation_space": self.observation_space, "action_space": self.action_space}
         market, sized = make_market(definition, values, prepared, follows, spaces, self._native.clock.limit is not None)
         self._fixed = self._fixed | sized
-        self._values, self._prepared = values, prepared
+        self._values, self._prepared, self._memory_rows = values, prepared, None
         self._bind_memory(market, self._memory, getattr(self, "_columns", {}))
         for path in changed:  # what has been drawn of another range stays
             self._write_parameter(path)
@@ -321,8 +352,11 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         definition, before = self._definition, self._values.given
         tree = definition.params.fields[name]
         if not isinstance(tree, Tree):
+            if is_part(value) and any(each.name == name and each.is_part for each in definition.parameters):
+                expected = "expected it to stay as it was when the env was made, no part"
+                raise AttributeError(f"{name}: {expected}, got {value!r}")
             given = {name: value}
-        elif isinstance(value, tree.kind):
+        elif type(value) is tree.kind:
             given = tree.flatten(value, f"{name}.")
         else:
             raise TypeError(f"{name}: expected a {tree.kind.__name__}, got {value!r}")
@@ -332,10 +366,13 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
             if path in given and not (isinstance(tree, Tree) and given[path] is before[path]):
                 changed[path] = parameter.check(_one_range(path, given[path]))
                 if isinstance(before[path], np.ndarray) and parameter.is_array:
-                    axes = before[path].ndim  # row functions are compiled for them
-                    if np.ndim(changed[path]) != axes:
-                        got = np.shape(changed[path])
-                        raise ValueError(f"{path}: expected an array of {axes} axes, as before, got shape {got}")
+                    # Row functions are compiled for its axes; and where a sub-env is in an array of a part, which any
+                    # market may have, is part of its state.
+                    length = None if "." not in path else before[path].shape
+                    axes, got = before[path].ndim, np.shape(changed[path])
+                    if len(got) != axes or length not in (None, got):
+                        expected = f"an array of {axes} axes" if length is None else f"an array of shape {length}"
+                        raise ValueError(f"{path}: expected {expected}, as before, got shape {got}")
                 constants = (str, bool, type(None))
                 is_fixed = path in self._fixed or any(isinstance(each[path], constants) for each in (before, changed))
                 if is_fixed and not (isinstance(tree, Tree) and np.array_equal(changed[path], before[path])):
@@ -343,7 +380,12 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
                     raise AttributeError(f"{path}: {expected}, got {given[path]!r}")
         here = dict(self.__dict__)
         try:
-            self._install(_check(definition, {**before, **changed}), changed)
+            given = {**before, **changed}
+            values = _check(definition, given)
+            if self._has_reset and self.held_parameters and not self.held_parameters.keys() & changed:
+                held = {path: self._read_column(column) for path, column in self.held_parameters.items()}
+                _check(definition, {**given, **held})
+            self._install(values, changed)
             if self._uses_streams and self._has_reset:
                 self.streams  # noqa: B018 - those of the reset, if nothing has asked for them yet
         except BaseException:  # what has been made of it is new memory
@@ -357,9 +399,8 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
             return tree.build(self._read_column, f"{path}.")
         return np.array(self._columns[f"s_{as_word(path)}"])
 
-    def get_attr(self, name: str) -> list[Any]:
-        """An attribute of every sub-env (see ``VecEnv.get_attr``); of a part its numbers in that sub-env."""
-        found = super().get_attr(name)
+    def _read_attr(self, name: str) -> list[Any]:  # of a part its numbers in each sub-env
+        found = super()._read_attr(name)
         return found if name not in self._definition.params.fields else self._split_part(name) or found
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
@@ -379,15 +420,27 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
             for row in range(self.num_envs)
         ]
 
-    def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Change an attribute (see ``VecEnv.set_attr``)."""
+    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None) -> None:
+        """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
+
+        Raises:
+            ValueError: A parameter that is drawn at resets is to be changed for some sub-envs alone: the others would
+                not draw it any more.
+        """
+        ranges = [path for path in self._values.ranges if path == name or path.startswith(f"{name}.")]
+        if indices is not None and ranges:
+            expected = f"expected all sub-envs, since {ranges[0]} is drawn at resets ({self._values.given[ranges[0]]})"
+            raise ValueError(f"set_attr({name!r}, indices=...): {expected}, got {indices!r}")
+        super().set_attr(name, values, indices)
+
+    def _write_attr(self, name: str, values: list[Any] | Any) -> None:
         if name in _WRITTEN:
             raise AttributeError(f"set_attr: {type(self).__name__}.{name}: expected it to stay as the class writes it")
         tree = self._definition.params.fields.get(name)
         if isinstance(tree, Tree) and isinstance(values, list):
             every = inputs.spread_values(name, values, self.num_envs)
             for each in every:
-                if not isinstance(each, tree.kind):
+                if type(each) is not tree.kind:
                     raise TypeError(f"{name}: expected a {tree.kind.__name__} for each sub-env, got {each!r}")
             rows = [tree.flatten(each, f"{name}.") for each in every]
             values = tree.build(lambda path: _joined([row[path] for row in rows]), f"{name}.")
@@ -399,7 +452,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
             values = every[0]
         elif parameter is not None and isinstance(values, np.ndarray) and values.ndim and not parameter.is_array:
             values = list(values)  # one for each sub-env
-        super().set_attr(name, values)
+        super()._write_attr(name, values)
 
     # -- resets and the hooks ------------------------------------------------------------------------------
 
@@ -419,6 +472,15 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
                 self._options_of_reset = self._options.columns(every, "reset(options=...)", range(self.num_envs))
         try:
             return super().reset(seed=seed, options=options)
+        finally:
+            self._options_of_reset = None
+
+    def _reset_some(self, rows: NDArray[np.intp], given: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
+        options = [each for _, each in given]
+        if any(options) and type(self)._reset_envs is KernelVecEnv._reset_envs:
+            self._options_of_reset = self._options.columns(options, "reset(options=...)", rows)
+        try:
+            return super()._reset_some(rows, given)
         finally:
             self._options_of_reset = None
 
@@ -606,9 +668,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         frozen = self._columns["frozen"]
         for row, action in enumerate(layout.iterate(self.action_space, actions, self.num_envs)):
             if not frozen[row] and not is_action(self.action_space, action):
-                raise InvalidAction(
-                    f"step(actions): expected finite numbers in {self.action_space!r}, got {action}{self.where(row)}"
-                )
+                raise InvalidAction(f"step(actions): {say_refused(self.action_space, action)}{self.where(row)}")
         raise AssertionError("step(actions): an action was refused that is in the space")
 
     # -- rollouts
@@ -629,6 +689,87 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         """What makes steps of a rollout, for ``sekai.rollouts``; see ``Rolling``."""
         return Rolling(self, policy, parameters, infos)
 
+    # -- snapshots -----------------------------------------------------------------------------------------
+
+    @property
+    def _rows(self) -> snapshots.MemoryRows:
+        if self._memory_rows is None:
+            self._memory_rows = snapshots.MemoryRows(self)
+        return self._memory_rows
+
+    def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        if not self._is_fused:
+            return super()._snapshot_keep(rows, is_whole)
+        self.streams  # noqa: B018 - seeded when first asked for
+        kept = self._rows.keep(rows, is_whole)
+        found = self._snapshot_rows(rows) if self._keeps_more else super()._snapshot_rows(rows)
+        own = {f"state.{name}": column for name, column in found.items() if f"state.{name}" not in kept}
+        return Kept({**kept, **own} if own else kept, self._snapshot_shared(), {})
+
+    @property
+    def _keeps_more(self) -> bool:
+        """Whether a subclass says itself what it holds of some sub-envs, beside what is in the memory."""
+        return not is_of_kit(type(self)._snapshot_rows)
+
+    def _show_ends(self, observations: Any) -> None:
+        if not self._is_fused:
+            super()._show_ends(observations)
+        elif not self.autoreset:
+            rows = self._columns["frozen"].nonzero()[0]
+            layout.put(observations, rows, self._as_batch(0, [final[rows] for final in self._finals]))
+
+    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        if keep_parameters:  # those that sub-envs have of their own, in place of the snapshot's
+            now = {f"state.{name}": column for name, column in self._snapshot_rows(rows).items()}
+            columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
+            others = {name: column for name, column in columns.items() if not name.startswith(snapshots.PARAMS)}
+            own = {name: column for name, column in now.items() if name.startswith(snapshots.PARAMS)}
+            kept = kept._replace(columns={**others, **own})
+        if not self._is_fused:
+            return super()._restorer(rows, kept, keep_parameters)
+        if not self._rows.fits(kept.columns):
+            require_columns(self._snapshot_keep(rows[:0], False).columns, kept.columns)
+        if not keep_parameters:
+            require_equal(self._snapshot_shared(), kept.shared, "restore(snapshot)")
+
+        if kept.whole is None:
+            self._require_untouched(rows, kept.columns)
+
+        def commit() -> None:
+            self.streams  # noqa: B018 - seeded when first asked for
+            self._rows.put_back(rows, kept.columns, kept.whole is not None)
+            own = (
+                self._snapshot_rows(rows[:0])
+                if self._keeps_more
+                else super(KernelVecEnv, self)._snapshot_rows(rows[:0])
+            )
+            columns = {name: np.array(spread(kept.columns[f"state.{name}"], len(rows))) for name in own}
+            if self._keeps_more:
+                self._restore_rows(rows, columns)
+            else:
+                super(KernelVecEnv, self)._restore_rows(rows, columns)
+
+        return commit
+
+    def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        kept = self._rows.keep(indices)
+        own = {name.removeprefix("state."): column for name, column in kept.items() if name.startswith("state.")}
+        return super()._snapshot_rows(indices) | own
+
+    def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
+        kept = dict(self._rows.keep(indices))  # of a market that runs step by step: streams and clock are back already
+        own = {name.removeprefix("state."): name for name in kept if name.startswith("state.")}
+        kept |= {name: rows[short] for short, name in own.items()}
+        super()._restore_rows(indices, {name: column for name, column in rows.items() if name not in own})
+        self._rows.put_back(indices, kept)
+
+    def _snapshot_shared(self) -> dict[str, Any]:
+        return {**super()._snapshot_shared(), **self._rows.shared}
+
+    @staticmethod
+    def _snapshot_base_names() -> frozenset[str]:
+        return _NAMES_OF_BASE
+
     # -- what follows from the memory ----------------------------------------------------------------------
 
     @property
@@ -643,12 +784,13 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         state = dict(self.__dict__)
         for name in ("_fused", "_compiled", "_columns", "_addresses", "_scratch", "_scratch_told", "_told_columns"):
             state.pop(name, None)
-        for name in ("_finals", "_resets", "_arrays", "_options"):
+        for name in ("_finals", "_resets", "_arrays", "_options", "_definition", "_memory_rows"):
             state.pop(name, None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._definition = with_parts(type(self)._definition, self._values.record)
         for each in self._definition.parameters:
             value = self._values.given[each.name]
             if isinstance(value, np.ndarray) and not each.is_object:
@@ -669,8 +811,8 @@ def _before_base(kind: type) -> list[type]:
     return list(kind.__mro__[: kind.__mro__.index(KernelVecEnv)])
 
 
-def _bind(definition: Definition, given: dict[str, Any]) -> dict[str, Any]:
-    """A value for each parameter, as Python would bind them."""
+def _bind(definition: Definition, given: dict[str, Any]) -> Any:
+    """A ``Params``, as Python would bind it."""
     names, defaults = definition.params.fields, definition.params.kind._field_defaults
     for name in given:
         if name not in names:
@@ -678,7 +820,7 @@ def _bind(definition: Definition, given: dict[str, Any]) -> dict[str, Any]:
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
         raise TypeError(f"{definition.name}() missing required keyword arguments: {', '.join(map(repr, missing))}")
-    return definition.params.flatten(definition.params.kind(**given))
+    return definition.params.kind(**given)
 
 
 def _check(definition: Definition, given: dict[str, Any]) -> Values:

@@ -69,7 +69,7 @@ def make_market(
     for path, each in definition.columns.items():
         by_path[path] = Field(f"s_{as_word(path)}", "state", each.dtype, shapes[path])
     state = definition.state.build(by_path.__getitem__, make=Record)
-    derived, rows_derived = _derived(name, values, prepared, follows)
+    derived, rows_derived = _derived(definition, values, prepared, follows)
     options = None
     if definition.options is not None:
         kinds = annotations_of(definition.options, f"{name}.Options")
@@ -135,7 +135,7 @@ def _size(params: SharedParams, size: Any, where: str, paths: list[str]) -> int:
     return length
 
 
-def _derived(market: str, values: Values, prepared: Any, follows: Any) -> tuple[Record | None, int]:
+def _derived(definition: Definition, values: Values, prepared: Any, follows: Any) -> tuple[Record | None, int]:
     """What row functions get as ``derived``: the fields of what was prepared, then those of each row.
 
     Returns:
@@ -143,13 +143,13 @@ def _derived(market: str, values: Values, prepared: Any, follows: Any) -> tuple[
     """
     from sekai.kernels.market import Field, Record
 
-    records = []
+    market, records = definition.name, []
     if prepared is not None:
         records.append(_prepared(prepared, f"{market}.prepare: "))
     rows_derived = 0
     if follows is not None:
         kind = "column" if values.columns or values.ranges else "number"
-        tree = read_tree(follows, follows.__name__)
+        tree = read_tree(follows, follows.__name__, definition.parts)
         fields = {
             path: Field(f"d_{as_word(path)}", kind, _dtype_of(each, f"{market}.derive_row: {path}"))
             for path, each in tree.leaves().items()

@@ -7,10 +7,11 @@ a named tuple itself.
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
@@ -103,7 +104,7 @@ class Tree(NamedTuple):
             value = getattr(record, name)
             if not isinstance(each, Tree):
                 found[path + name] = value
-            elif isinstance(value, each.kind):
+            elif type(value) is each.kind:  # a subclass may have other functions
                 found.update(each.flatten(value, f"{path}{name}."))
             else:
                 raise TypeError(f"{path}{name}: expected a {each.kind.__name__}, got {value!r}")
@@ -118,20 +119,80 @@ def flat_record(record: Any, path: str = "") -> dict[str, Any]:
     return found
 
 
-def read_tree(kind: Any, where: str) -> Tree:
+class PartOf(NamedTuple):
+    """The annotation of a field whose class is one that a part brings along; see ``part_of``."""
+
+    part: str
+    name: str
+
+
+def part_of(part: str, name: str) -> Any:
+    """Annotate a field of ``State``, or of what ``derive_row`` returns, that belongs to a part of any class.
+
+    Where ``Params`` has a field annotated ``tuple``, an env may be given a named tuple of whichever class there. What
+    such a part keeps in columns, and what follows from it, are named tuple classes that are attributes of its class.
+
+    Args:
+        part: The field of ``Params``.
+        name: The attribute of its class, a named tuple class: "State", say. Where the field holds no part, a word, say,
+            an empty named tuple takes its place.
+
+    Examples:
+        >>> class Params(NamedTuple):
+        ...     prices: tuple = Geometric()
+        >>> class State(NamedTuple):
+        ...     prices: part_of("prices", "State")
+    """
+    return PartOf(part, name)
+
+
+class NoPart(NamedTuple):
+    """What a field annotated ``part_of`` has where there is no part; ``derive_row`` then returns ``NoPart()`` there."""
+
+
+def read_tree(kind: Any, where: str, parts: Mapping[str, Any] | None = None) -> Tree:
     """What the fields of a named tuple class are.
 
+    Args:
+        kind: The class.
+        where: What error messages call it.
+        parts: The classes of the parts that an env was given in fields for any, by their names; None where no such
+            fields may be.
+
     Raises:
-        TypeError: It is none, or an annotation names what its module does not have.
+        TypeError: It is none, an annotation names what its module does not have, or a part lacks a class.
     """
     annotations = annotations_of(kind, where)
     fields = {}
     for name in kind._fields:
+        path = f"{where}.{name}"
         if "__" in name:
-            raise TypeError(f"{where}.{name}: expected a name without two underscores in a row")
+            raise TypeError(f"{path}: expected a name without two underscores in a row")
         each = annotations[name]
-        fields[name] = read_tree(each, f"{where}.{name}") if _is_named_tuple(each) else each
+        if parts is None and (isinstance(each, PartOf) or _takes_parts(each)):
+            raise TypeError(f"{path}: expected parts of any class to be fields of a market's own, not of a part")
+        if isinstance(each, PartOf):
+            each = _class_of_part(each, path, parts or {})
+        elif _takes_parts(each):
+            each = (parts or {}).get(name, each)
+        fields[name] = read_tree(each, path) if _is_named_tuple(each) else each
     return Tree(kind, fields)
+
+
+def _class_of_part(wanted: PartOf, where: str, parts: Mapping[str, Any]) -> Any:
+    if wanted.part not in parts:
+        return NoPart
+    kind = parts[wanted.part]
+    found = getattr(kind, wanted.name, None)
+    if not _is_named_tuple(found):
+        expected = f"expected a part whose class has a named tuple class {wanted.name!r}"
+        raise TypeError(f"{wanted.part}: {expected}, for {where}, got {kind.__name__}")
+    return found
+
+
+def is_part(value: Any) -> bool:
+    """Whether a value is a named tuple, as which parts are given."""
+    return _is_named_tuple(type(value))
 
 
 class Parameter(NamedTuple):
@@ -143,13 +204,15 @@ class Parameter(NamedTuple):
         constants: Types of values that are fixed when the env is made: of ``str``, ``bool``, ``NoneType``.
         is_array: Whether it may be an array that all rows share.
         is_object: Whether it may be anything at all, and is for plain Python functions alone.
+        is_part: Whether it may be a part of any class, and then has fields of its own instead.
     """
 
     name: str
     number: type | None
     constants: tuple[type, ...]
     is_array: bool
-    is_object: bool
+    is_object: bool = False
+    is_part: bool = False
 
     @property
     def expected(self) -> str:
@@ -159,7 +222,7 @@ class Parameter(NamedTuple):
             forms.append("a number, one per sub-env, or Randomized(low, high)")
         elif self.number is int:
             forms.append("an integer, or one per sub-env")
-        forms += ["an array"] * self.is_array
+        forms += ["an array"] * self.is_array + ["a named tuple"] * self.is_part
         names = {str: "a string", bool: "a bool", type(None): "None"}
         return " or ".join([*forms, *(names[kind] for kind in self.constants)])
 
@@ -229,17 +292,24 @@ def read_parameters(tree: Tree, where: str) -> tuple[Parameter, ...]:
 
 def _read(name: str, annotation: Any, where: str) -> Parameter:
     if annotation in (Any, object):
-        return Parameter(name, None, (), False, True)
+        return Parameter(name, None, (), False, is_object=True)
     parts = list(get_args(annotation)) if get_origin(annotation) in (Union, types.UnionType) else [annotation]
     kinds = [part if isinstance(part, type) else get_origin(part) for part in parts]
     numbers_of = [float if issubclass(kind, (float, np.floating)) else int for kind in kinds if _is_number(kind)]
     constants = tuple(kind for kind in kinds if kind in (str, bool, type(None)))
     is_array = any(isinstance(kind, type) and issubclass(kind, np.ndarray) for kind in kinds)
-    if len(numbers_of) + len(constants) + is_array < len(kinds) or not kinds or (numbers_of and is_array):
-        expected = "an annotation of float, int, bool, str, None, np.ndarray or Any"
+    takes_parts = _takes_parts(annotation)
+    known = len(numbers_of) + len(constants) + is_array + takes_parts
+    if known < len(kinds) or not kinds or (numbers_of and (is_array or takes_parts)):
+        expected = "an annotation of float, int, bool, str, None, np.ndarray, tuple or Any"
         raise TypeError(f"{where}: expected {expected}, got {annotation}")
     number = float if float in numbers_of else int if numbers_of else None
-    return Parameter(name, number, constants, is_array, False)
+    return Parameter(name, number, constants, is_array, is_part=takes_parts)
+
+
+def _takes_parts(annotation: Any) -> bool:
+    """Whether a field may hold a part of any class."""
+    return annotation is tuple or tuple in get_args(annotation)
 
 
 def _is_number(kind: Any) -> bool:
@@ -258,7 +328,9 @@ def annotations_of(kind: Any, where: str) -> dict[str, Any]:
     """
     if not _is_named_tuple(kind):
         raise TypeError(f"{where}: expected a named tuple class, got {kind!r}")
-    found = inspect.get_annotations(kind)
+    found = {}
+    for each in reversed(kind.__mro__):
+        found.update(inspect.get_annotations(each))
     scope = vars(sys.modules[kind.__module__])
     try:
         for name, annotation in found.items():  # text, where the module has "from __future__ import annotations"
@@ -301,7 +373,8 @@ class Values:
     def combinations(self) -> Iterator[tuple[Any, str]]:
         """The ``Params`` of numbers of each sub-env, and what an error message says of it.
 
-        Of a range both ends are taken, with the lower ends of the others: not each end with each.
+        Of a range both ends are taken, and of several each with each. Where that is too many (more than 6 ranges, or 64
+        sub-envs that differ), it is each upper end with the lower ones of the others, and all upper ends together.
         """
         columns = {name: self.given[name] for name in self.columns}
         base = {**self.given, **{name: self.given[name].low for name in self.ranges}}
@@ -313,9 +386,12 @@ class Values:
             numbers_of_row = {name: column[row].item() for name, column in columns.items()}
             lower, where = {**base, **numbers_of_row}, f" (sub-env {row})" if columns else ""
             yield self.tree.build(lower.__getitem__), where
-            for name in self.ranges:
-                upper = {**lower, name: self.given[name].high}
-                yield self.tree.build(upper.__getitem__), f" (the upper end of {self.given[name]}){where}"
+            few = len(self.ranges) <= 6 and len(rows) <= 64
+            for count in range(1, len(self.ranges) + 1) if few else (1, len(self.ranges)):
+                for names in itertools.combinations(self.ranges, count):
+                    upper = {**lower, **{name: self.given[name].high for name in names}}
+                    ends = " and of ".join(str(self.given[name]) for name in names)
+                    yield self.tree.build(upper.__getitem__), f" (the upper end of {ends}){where}"
 
 
 def paths_read(params: SharedParams) -> set[str]:
@@ -329,24 +405,38 @@ class SharedParams:
     Args:
         values: All parameters.
         reader: What reads them, for error messages.
-        part: The path of the part whose fields they are; "" for all.
+        tree: The part whose fields they are; None for all.
+        path: What the paths of its fields begin with.
     """
 
-    def __init__(self, values: Values, reader: str, part: str = "") -> None:
+    def __init__(self, values: Values, reader: str, tree: Tree | None = None, path: str = "") -> None:
         self._values = values
         self._reader = reader
-        self._part = part
+        self._tree = values.tree if tree is None else tree
+        self._path = path
         self._read: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
-        given, path = self._values.given, self._part + name
-        if any(each.startswith(f"{path}.") for each in given):
-            part = SharedParams(self._values, self._reader, f"{path}.")
+        given, path, field = self._values.given, self._path + name, self._tree.fields.get(name)
+        if isinstance(field, Tree):
+            part = SharedParams(self._values, self._reader, field, f"{path}.")
             part._read = self._read
             return part
         if path not in given:
+            if self._path and hasattr(self._tree.kind, name) and not name.startswith("_"):
+                return self._of_class(name)
             raise AttributeError(f"{self._reader}: expected one of the parameters {list(given)}, got {path!r}")
         self._read.add(path)
         if path in self._values.columns or path in self._values.ranges:
             raise ValueError(f"{path}: expected one value for all sub-envs, since {self._reader} depends on it")
         return given[path]
+
+    def _of_class(self, name: str) -> Any:
+        """What a part's class has besides its fields: a function in a ``staticmethod``, a class or a constant."""
+        value = inspect.getattr_static(self._tree.kind, name)
+        if isinstance(value, staticmethod):
+            return value.__func__
+        if hasattr(type(value), "__get__") and not isinstance(value, type):
+            where = f"{self._tree.kind.__name__}.{name}"
+            raise TypeError(f"{where}: expected a staticmethod or a constant, as a part is many here, got {value!r}")
+        return value

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.spaces import Space
+from sekai.spaces import MultiDiscrete, Space
 
 #: Items before and behind an array that are looked at to see whether it is written too wide.
 _BESIDE = 256
@@ -45,6 +45,16 @@ def items_written(
 def is_action(space: Space[Any], action: Any) -> bool:
     """Whether a market takes an action: one of the space, all of its numbers finite."""
     return space.contains(action) and _is_finite(action)
+
+
+def say_refused(space: Space[Any], action: Any) -> str:
+    """What was expected of an action that is none, and what came; of a ``MultiDiscrete`` also which item it was."""
+    said = f"expected finite numbers in {space!r}, got {action}"
+    if isinstance(space, MultiDiscrete):
+        low, high = space.start, space.start + space.nvec - 1
+        at = tuple(int(each[0]) for each in np.nonzero((action < low) | (action > high)))
+        said += f": item {', '.join(map(str, at))} has to be from {low[at]} to {high[at]}, and is {action[at]}"
+    return said
 
 
 def _is_finite(action: Any) -> bool:

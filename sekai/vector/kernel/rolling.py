@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.errors import InvalidAction
-from sekai.vector.kernel.probing import is_action, items_written
+from sekai.vector.kernel.probing import is_action, items_written, say_refused
 
 if TYPE_CHECKING:
     from sekai.vector.kernel.env import KernelVecEnv
@@ -118,5 +118,5 @@ class Rolling:
         vec, step = self._vec, int(refused[:, 0].min())
         for row, action in enumerate(actions[step]):
             if not is_action(vec.action_space, action):
-                expected = f"expected finite numbers in {vec.action_space!r}"
-                raise InvalidAction(f"rollout, step {step}: {expected}, got {action}{vec.where(row)}")
+                said = say_refused(vec.action_space, action)
+                raise InvalidAction(f"rollout, step {step}: {said}{vec.where(row)}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +20,22 @@ from sekai.batching.infos import snapshot_columns
 from sekai.checks import check_count
 from sekai.errors import InvalidObservation
 from sekai.results import VecResetResult, VecStepResult
-from sekai.seeding import np_random
+from sekai.snapshots import (
+    RNG,
+    Kept,
+    attributes_of,
+    dumps,
+    fingerprint,
+    ignored,
+    is_of_kit,
+    require_columns,
+    require_equal,
+    require_untouched,
+    split_attributes,
+    spread,
+)
 from sekai.spaces import Space
-from sekai.types import ActType, InfoArrays, ObsType, SeedType
+from sekai.types import ActType, InfoArrays, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.native.clock import Clock
 from sekai.vector.native.seeded import SeededStreams
@@ -30,6 +45,15 @@ if TYPE_CHECKING:
 
 
 _NO_ROWS = np.empty(0, dtype=np.intp)
+
+#: The attributes that an env has by this class.
+_OWN_NAMES = frozenset(
+    {
+        *("num_envs", "observation_space", "action_space", "autoreset", "spec", "metadata", "render_mode"),
+        *("_native", "_closed", "_has_reset", "_batch_spaces", "_is_examined", "_untouched"),
+        *(f"_NativeVecEnv__{name}" for name in ("last_actions", "name_of_step", "name_of_observe", "rng", "rng_start")),
+    }
+)
 _FLOAT64, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 
 
@@ -93,6 +117,12 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     of the list together; in the place of None stands a number drawn from it, in that of a Generator one drawn from that
     one, and with nothing but None it goes on. A Generator for all is no seed: TypeError.
 
+    ``snapshot()`` keeps the streams, the clock, the generator, and of this object the attributes that are arrays, or
+    named tuples of arrays, whose first axis has ``num_envs`` entries. All others are taken to stay as they are:
+    ``snapshot()`` raises if a step alters one, ``restore()`` if it is not the same. ``snapshot_ignores``, a tuple of
+    names in the class, says which are no state; what is held in another way is for ``_snapshot_rows()`` and
+    ``_restore_rows()``.
+
     ``get_attr(name)`` and ``call(name)`` find attributes and methods of this object. Of an array whose first axis has
     ``num_envs`` entries each sub-env gets its own, unless the member is marked ``@shared``; all else is everybody's.
     ``set_attr(name, values)`` changes what is there, a list to an array of one value each; AttributeError of a name
@@ -141,7 +171,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self.__last_actions: Any = None
         self.__name_of_step = f"{type(self).__name__}._step()"
         self.__name_of_observe = f"{type(self).__name__}._observe()"
-        self.__rng: np.random.Generator | None = None
+        self.__rng: np.random.Generator | None = None  # made when it is first asked for
+        self.__rng_start: np.random.SeedSequence | None = None
 
     # -- what a subclass writes ----------------------------------------------------------------------------
 
@@ -241,7 +272,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._has_reset = False
         self._native.streams.reseed(seed)
         if seed_sequence is not None:
-            self.__rng = np.random.default_rng(seed_sequence)
+            self.__rng, self.__rng_start = None, seed_sequence
         everyone = np.arange(self.num_envs)
         self._native.episodes.begin()
         columns = self.__restart(everyone, every_options)
@@ -249,38 +280,196 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         self._has_reset = True
         return VecResetResult(observations, InfoList.of_columns(self.num_envs, columns))
 
-    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
-        """Begin new episodes in some frozen sub-envs (see ``VecEnv.reset_frozen``)."""
-        self._require_frozen(rows)
-        options = inputs.autoreset_every_option(self._native.autoreset_options, rows)
+    def _autoreset_options_of(self, rows: NDArray[np.intp]) -> list[OptionsType]:
+        return inputs.autoreset_every_option(self._native.autoreset_options, rows)
+
+    def _reset_some(self, rows: NDArray[np.intp], given: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
+        seeds = inputs.draw_seeds([seed for seed, _ in given], len(rows))
         self._has_reset = False
+        self._native.streams.reseed_some(rows, seeds)
         self._native.episodes.thaw(rows)
-        columns = self.__restart(rows, options)
+        columns = self.__restart(rows, [options for _, options in given])
         observed = self.__check_observations(self._observe_rows(rows), rows.size)
         observations = layout.own_batch(observed, self._native.rows_buffers)
         self._has_reset = True
         return VecResetResult(observations, InfoList.of_columns(rows.size, columns))
 
+    def _reseed(self, rows: NDArray[np.intp], seeds: list[SeedType], whole: list[SeedType] | SeedType) -> None:
+        drawn = inputs.draw_seeds(seeds, len(rows))
+        # Of an int, or none, as it is: what is drawn from the generators of a list is drawn once.
+        merged = whole if whole is None or np.ndim(whole) == 0 else drawn  # type: ignore[arg-type]
+        sequence = inputs.merge_seeds(merged, self.num_envs, lambda: self.rng)
+        if whole is None:
+            self._native.streams.reseed_some(rows, drawn)
+        else:  # of an int, thousands follow at once
+            self._native.streams.reseed(merged)
+        if sequence is not None:
+            self.__rng, self.__rng_start = None, sequence
+
+    # -- snapshots -----------------------------------------------------------------------------------------
+
+    def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        """What a market holds of some sub-envs, as arrays of their own with an entry for each.
+
+        The default has the attributes that are arrays with a first axis of ``num_envs``, and named tuples of such. What
+        decides steps, is altered by them and is held in another way is for a subclass to add, with ``_restore_rows``.
+
+        Args:
+            indices: intp (k,), the sub-envs.
+        """
+        arrays, _ = self.__attributes()
+        return {name: array.take(indices, axis=0) for name, array in arrays.items()}
+
+    def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
+        """Take over what ``_snapshot_rows`` has given of as many sub-envs, perhaps of another env of this class.
+
+        Args:
+            indices: intp (k,), the sub-envs.
+            rows: By name, arrays with an entry for each.
+        """
+        arrays, _ = self.__attributes()
+        for name, values in rows.items():
+            arrays[name][indices] = values
+
+    def __attributes(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        names = attributes_of(self).keys() - ignored(type(self)) - self._snapshot_base_names()
+        return split_attributes(self, sorted(names), self.num_envs)
+
+    @staticmethod
+    def _snapshot_base_names() -> frozenset[str]:
+        """The attributes of this class's own."""
+        return _OWN_NAMES
+
+    def _snapshot_shared(self) -> dict[str, Any]:
+        """What is the same for all sub-envs and no step changes: a snapshot of another is no snapshot of this."""
+        given = self._native.autoreset_options
+        options = "a function" if callable(given) else fingerprint(given, "snapshot(): autoreset_options")
+        told = {"max_episode_steps": self._native.clock.limit, "autoreset_options": options}
+        return {**told, **self._snapshot_others()}
+
+    _has_numbers_alone = True
+
+    def _snapshot_arrays(self) -> dict[str, NDArray[Any]]:
+        return self.__attributes()[0] if is_of_kit(type(self)._snapshot_rows) else {}
+
+    def _require_untouched(self, rows: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> None:
+        own = {name.removeprefix("state."): each for name, each in columns.items() if name.startswith("state.")}
+        require_untouched(self, rows, own)
+
+    def _snapshot_others(self) -> dict[str, Any]:
+        if not is_of_kit(type(self)._snapshot_rows):  # it says itself what its state is
+            return {}
+        where = f"snapshot(): {type(self).__name__}"
+        _, others = self.__attributes()
+        return {name: fingerprint(value, f"{where}.{name}") for name, value in others.items()}
+
+    def _snapshot_ends(self, rows: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        """Columns of what frozen sub-envs show, and of the actions that they took last."""
+        columns = self._native.episodes.keep(self.observation_space, rows)
+        if not self.autoreset:
+            columns |= layout.columns_of(self.action_space, self.__last_actions, rows, "last action")
+        return columns
+
+    def _restore_ends(self, rows: NDArray[np.intp], columns: dict[str, NDArray[Any]]) -> None:
+        self._native.episodes.put_back(self.observation_space, rows, columns)
+        if not self.autoreset:
+            if self.__last_actions is None:
+                self.__last_actions = layout.allocate(self.action_space, self.num_envs)
+            acted = layout.batch_of(self.action_space, columns, "last action", len(rows))
+            self.__last_actions = layout.copy_batch(self.__last_actions)
+            layout.put(self.__last_actions, rows, acted)
+
+    def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        is_drawn = self.__is_drawn()
+        if is_drawn and not is_whole:
+            expected = "expected all sub-envs at once, since they share the generator rng, which has been drawn from"
+            raise ValueError(f"snapshot(indices=...): {expected}, got {rows.tolist()}")
+        if is_drawn:
+            whole = {RNG: dumps(self.__rng, "snapshot(): rng")}
+        else:
+            whole = {"seed of rng": dumps(self.__start_of_rng(), "snapshot(): rng")}
+        return Kept(self.__columns(rows), self._snapshot_shared(), whole)
+
+    def __columns(self, rows: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        streams = self._native.streams.get()
+        state = self._snapshot_rows(rows)
+        for name, column in state.items():
+            if len(column) != len(rows):
+                where = f"{type(self).__name__}._snapshot_rows(): {name}"
+                raise ValueError(f"{where}: expected an entry for each of {len(rows)} sub-envs, got {len(column)}")
+        return {
+            "random.key": streams.key.take(rows),
+            "random.counter": streams.counter.take(rows),
+            "elapsed_steps": self._native.clock.elapsed.take(rows),
+            **self._snapshot_ends(rows),
+            **{f"state.{name}": column for name, column in state.items()},
+        }
+
+    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        where = "restore(snapshot)"
+        require_columns(self.__columns(rows[:0]), kept.columns)
+        if not keep_parameters:
+            require_equal(self._snapshot_shared(), kept.shared, where)
+        if kept.whole is None:
+            self._require_untouched(rows, kept.columns)
+        if kept.whole is None and self.__is_drawn():
+            expected = "expected all sub-envs at once, since they share the generator rng, which has been drawn from"
+            raise ValueError(f"{where}: {expected}, got {rows.tolist()}")
+        columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
+
+        def commit() -> None:
+            streams = self._native.streams.get()
+            streams.key[rows], streams.counter[rows] = columns["random.key"], columns["random.counter"]
+            self._native.clock.began[rows] = self._native.clock.now - columns["elapsed_steps"]
+            self._restore_ends(rows, columns)
+            self._restore_rows(
+                rows, {name.removeprefix("state."): each for name, each in columns.items() if name.startswith("state.")}
+            )
+            if kept.whole is not None:
+                drawn = kept.whole.get(RNG)
+                self.__rng = None if drawn is None else pickle.loads(drawn)
+                self.__rng_start = None if drawn is not None else pickle.loads(kept.whole["seed of rng"])
+
+        return commit
+
+    def _observe_now(self) -> Any:
+        """What the sub-envs show now (see ``VecEnv._observe_now``).
+
+        Raises:
+            NotImplementedError: It draws random numbers to observe, so that it would show something else each time.
+        """
+        everyone = np.arange(self.num_envs)
+        counters, generator = self._native.streams.counters(everyone), self.__rng
+        drawn = None if generator is None else pickle.dumps(generator)
+        observations = self.__observations()
+        moved = not np.array_equal(self._native.streams.counters(everyone), counters)
+        if moved or self.__rng is not generator or (generator is not None and pickle.dumps(generator) != drawn):
+            self._native.streams.put_back(everyone, counters)
+            self.__rng = None if drawn is None else pickle.loads(drawn)
+            raise NotImplementedError(
+                f"{self.__name_of_observe}: expected it to draw nothing, to show again what it has shown, got one that "
+                f"draws random numbers"
+            )
+        self._show_ends(observations)
+        return observations
+
+    def _show_ends(self, observations: Any) -> None:
+        """Write into a batch what frozen sub-envs show, in place."""
+        self._native.episodes.show_frozen(observations)
+
     def close(self) -> None:
         """Mark the environment as closed; closing again does nothing."""
         self._closed = True
 
-    def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Change an attribute of every sub-env (see ``VecEnv.set_attr``).
-
-        Raises:
-            AttributeError: There is no such name, or it is one of the base class.
-            ValueError: A list has another length than ``num_envs``, or holds several time limits.
-        """
+    def _write_attr(self, name: str, values: list[Any] | Any) -> None:
         if name == "max_episode_steps" and self.__is_limited():
-            self._require_open("set_attr()")
             every = inputs.spread_values(name, values, self.num_envs)
             limits = {check_count(each, f"set_attr({name!r})") for each in every}
             if len(limits) > 1:
                 raise ValueError(f"set_attr({name!r}): expected one limit for all sub-envs, got {values}")
             self.max_episode_steps = limits.pop()
         else:
-            super().set_attr(name, values)
+            super()._write_attr(name, values)
 
     @property
     def max_episode_steps(self) -> int:
@@ -316,8 +505,20 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
     def rng(self) -> np.random.Generator:
         """The generator for draws of all sub-envs at once; before any seed, one of the system's entropy."""
         if self.__rng is None:
-            self.__rng, _ = np_random()
+            self.__rng = np.random.default_rng(copy.deepcopy(self.__start_of_rng()))
         return self.__rng
+
+    def __start_of_rng(self) -> np.random.SeedSequence:
+        if self.__rng_start is None:
+            self.__rng_start = np.random.SeedSequence()
+        return self.__rng_start
+
+    def __is_drawn(self) -> bool:
+        """Whether anything has come from the generator; looking at it is not enough."""
+        if self.__rng is None:
+            return False
+        fresh = np.random.default_rng(copy.deepcopy(self.__start_of_rng()))
+        return pickle.dumps(self.__rng) != pickle.dumps(fresh)
 
     @property
     def streams(self) -> Streams:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,14 @@ class SeededStreams:
         self._resets.append(seed)
         if self._streams is not None:
             self.get()
+
+    def reseed_some(self, rows: NDArray[np.intp], seeds: Sequence[Any]) -> None:
+        """Take in the seeds of a reset of some sub-envs, which have been checked; None goes on with a stream."""
+        every: list[Any] = [None] * self._num_envs
+        for row, seed in zip(rows.tolist(), seeds, strict=True):
+            every[row] = seed
+        if any(seed is not None for seed in seeds):
+            self.reseed(every)
 
     def counters(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
         """A copy of how far the streams of some rows have been drawn, for ``put_back()``."""

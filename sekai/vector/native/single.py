@@ -16,6 +16,7 @@ from sekai.env import Env
 from sekai.errors import InvalidAction, InvalidObservation
 from sekai.results import ResetResult, StepResult
 from sekai.seeding import check_seed
+from sekai.snapshots import Snapshot
 from sekai.types import OptionsType, SeedType
 
 if TYPE_CHECKING:
@@ -101,6 +102,34 @@ class SingleEnv(Env[Any, Any]):
         result = self.vec.reset(seed=None if seed is None else [seed], options=[options])
         self._end = None
         return ResetResult(self._first(result.observations), result.infos[0])
+
+    def reseed(self, seed: SeedType) -> None:
+        """Let the native env go on with the streams that ``reset(seed=seed)`` begins; None changes none."""
+        if isinstance(seed, np.random.Generator):
+            seed = draw_seed(seed)
+        if seed is not None:
+            self._rng_seed = seed = check_seed(seed, "reseed(seed)")
+            self.vec.reseed([seed])
+
+    def snapshot(self) -> Snapshot:
+        """The state of the native env.
+
+        Raises:
+            NotImplementedError: It has begun the next episode itself, behind the end of one.
+        """
+        if self._end is not None:
+            raise NotImplementedError(f"{self}.snapshot(): expected an episode under way, got one that has ended")
+        return self.vec.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot of one sub-env of the market, which a batch of them may have made.
+
+        Raises:
+            TypeError: It is no Snapshot.
+            ValueError: It is of another market or of several sub-envs; nothing has changed.
+        """
+        self.vec.restore(snapshot)
+        self._end = None
 
     def close(self) -> None:
         """Close the native env."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -16,7 +16,8 @@ from sekai.checks import check_count, check_seconds
 from sekai.cores import usable_cores
 from sekai.errors import SpaceMismatch, VecEnvWorkerError
 from sekai.results import VecResetResult, VecStepResult
-from sekai.types import ActType, InfoDict, ObsType, SeedType
+from sekai.snapshots import Kept, require_columns, spread
+from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.guard import CallGuard
 from sekai.vector.processes.pickles import dump_each
@@ -24,18 +25,22 @@ from sekai.vector.processes.pool import WorkerPool, worker_error
 from sekai.vector.processes.shared_memory import AVAILABLE, Block, SharedFile
 from sekai.vector.processes.worker import (
     CALL,
+    COMMIT,
     GET_ATTR,
     HAS_ATTR,
+    KEEP,
     OPEN,
     OWN,
+    PREPARE,
+    RESEED,
     RESET,
-    RESTART,
+    RESET_SOME,
     SET_ATTR,
     STEP,
     Description,
     Plan,
 )
-from sekai.vector.sub_envs.sub_env import EnvFn, check_env_fns, check_same_space, list_infos
+from sekai.vector.sub_envs.sub_env import EnvFn, check_env_fns, check_same_space, env_columns, list_infos
 
 #: What the kit itself refuses in a worker while sub-envs are built, by the name it is reported under (see
 #: ``Failure.describe``): it is the same error as on any other backend.
@@ -115,7 +120,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         workers = self.num_envs if num_workers is None else check_count(num_workers, "num_workers")
         if shared_memory and not AVAILABLE:
             raise ValueError("shared_memory=True: this platform cannot hand shared memory to a starting process")
-        options = inputs.check_autoreset_options(autoreset_options)
+        options = self._autoreset_options = inputs.check_autoreset_options(autoreset_options)
         context = _check_context(context)
         with ExitStack() as once_built:
             file = None
@@ -189,6 +194,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         self.observation_space = first.observation_space
         self.action_space = first.action_space
         self.metadata = first.metadata
+        self._kind_of_sub_envs = first.kind
         fixed = layout.has_fixed_layout(first.observation_space)
         if shared_memory and not fixed:
             raise ValueError(
@@ -276,18 +282,20 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             with self._keeping_what_came():
                 return self._reset_result(await self._pool.async_exchange(commands, self._step_timeout))
 
-    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
-        """Begin new episodes in some frozen sub-envs (see ``VecEnv.reset_frozen``).
+    def _autoreset_options_of(self, rows: NDArray[np.intp]) -> list[OptionsType]:
+        return inputs.autoreset_every_option(self._autoreset_options, rows)
+
+    def _reset_some(self, rows: NDArray[np.intp], given: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
+        """Begin new episodes in some sub-envs.
 
         Raises:
             VecEnvWorkerError: A sub-env or a worker failed, or the reset took longer than ``step_timeout``.
             AsyncCallPending: An earlier call is still running, in another thread or task.
         """
-        self._require_frozen(rows)
-        with self._guard("reset_frozen()"):
-            self._require_open("reset_frozen()")
+        with self._guard("reset_envs()"):
+            self._require_open("reset_envs()")
             self._pool.settle(self._step_timeout)
-            commands = [RESTART + _dumps(rows.tolist())] * len(self._pool.slices)
+            commands = self._commands_of_rows(RESET_SOME, rows, given)
             with self._keeping_what_came():
                 infos = self._take_in(self._pool.exchange(commands, self._step_timeout))
         return VecResetResult(layout.take(self._observations, rows), [infos[row] for row in rows.tolist()])
@@ -354,28 +362,109 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         Raises:
             VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.
         """
-        return self._ask("call()", [CALL + _dumps((method, args, kwargs))] * len(self._pool.slices))
+        self._require_open("call()")
+        return self._ask_rows("call()", np.arange(self.num_envs), CALL, (method, args, kwargs))
 
-    def get_attr(self, name: str) -> list[Any]:
-        """An attribute of every sub-env, in the outermost of its wrappers that has it.
+    def call_at(self, indices: Any, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """``call()`` for some sub-envs alone.
+
+        Raises:
+            VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.
+        """
+        self._require_open("call_at()")
+        rows = inputs.check_rows(indices, self.num_envs, "call_at(indices, ...)", distinct=True)
+        return self._ask_rows("call_at()", rows, CALL, (method, args, kwargs))
+
+    def get_attr(self, name: str, indices: Any = None) -> list[Any]:
+        """An attribute of sub-envs (see ``VecEnv.get_attr``).
 
         Raises:
             VecEnvWorkerError: There is no such name, or its value cannot be pickled.
         """
-        return self._ask("get_attr()", [GET_ATTR + _dumps(name)] * len(self._pool.slices))
+        self._require_open("get_attr()")
+        rows = inputs.check_rows(indices, self.num_envs, "get_attr(indices=...)")
+        return self._ask_rows("get_attr()", rows, GET_ATTR, name)
 
-    def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Change an attribute of every sub-env (see ``VecEnv.set_attr``).
+    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None) -> None:
+        """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
 
         Raises:
             VecEnvWorkerError: There is no such name.
-            ValueError: A list has another length than ``num_envs``.
+            ValueError: A list has another length than there are sub-envs to change.
         """
         self._require_open("set_attr()")
-        spread = inputs.spread_values(name, values, self.num_envs)
-        commands = [SET_ATTR + _dumps(name, *spread[rows]) for rows in self._pool.slices]
+        rows = inputs.check_rows(indices, self.num_envs, "set_attr(indices=...)", distinct=True)
+        spread = inputs.spread_values(name, values, len(rows), "num_envs" if indices is None else "indices")
         # All have it, or none is changed.
-        self._ask("set_attr()", [HAS_ATTR + _dumps(name)] * len(commands), commands)
+        has = self._commands_of_rows(HAS_ATTR, rows, [None] * len(rows), name)
+        self._ask("set_attr()", has, self._commands_of_rows(SET_ATTR, rows, spread, name))
+
+    def _reseed(self, rows: NDArray[np.intp], seeds: list[SeedType], whole: list[SeedType] | SeedType) -> None:
+        """Give some sub-envs other streams.
+
+        Raises:
+            VecEnvWorkerError: A sub-env does not draw from ``Env.rng``.
+        """
+        self._ask("reseed()", self._commands_of_rows(RESEED, rows, seeds))
+
+    @property
+    def _snapshot_kind(self) -> str:
+        return self._kind_of_sub_envs
+
+    def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        """What the workers tell of sub-envs.
+
+        Raises:
+            VecEnvWorkerError: A sub-env cannot be kept.
+        """
+        column = np.empty(len(rows), object)
+        column[:] = self._ask_rows("snapshot()", rows, KEEP)
+        return Kept(
+            {"env": column, **layout.columns_of(self.observation_space, self._observations, rows, "shown")}, {}, {}
+        )
+
+    def _observe_now(self) -> Any:
+        return layout.copy_batch(self._observations)
+
+    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        """Hand the workers what their sub-envs are to go on from.
+
+        Raises:
+            VecEnvWorkerError: It cannot be read, or is none of this env; nothing has changed.
+        """
+        if keep_parameters:
+            expected = "expected 'match', since what of an Env object is a parameter is not known"
+            raise ValueError(f"restore(parameters=...): {expected}, got 'keep'")
+        require_columns(env_columns(self.observation_space), kept.columns)
+        columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
+        shown = layout.batch_of(self.observation_space, columns, "shown", len(rows))
+        commands = self._commands_of_rows(PREPARE, rows, columns["env"].tolist())
+        self._ask("restore()", commands)
+
+        def commit() -> None:
+            self._require_open("restore()")
+            with self._guard("restore()"):
+                self._take_in(self._pool.exchange([COMMIT] * len(self._pool.slices), self._step_timeout))
+                layout.put(self._observations, rows, shown)
+
+        return commit
+
+    def _commands_of_rows(self, tag: bytes, rows: NDArray[np.intp], given: Sequence[Any], *general: Any) -> list[bytes]:
+        """For each worker a command: what is meant for all, which of its sub-envs are meant, and what each is given."""
+        commands, every = [], list(zip(rows.tolist(), given, strict=True))
+        for part in self._pool.slices:
+            mine = [(row, value) for row, value in every if part.start <= row < part.stop]
+            commands.append(tag + _dumps(*general, [row for row, _ in mine], *(value for _, value in mine)))
+        return commands
+
+    def _ask_rows(self, name: str, rows: NDArray[np.intp], tag: bytes, *general: Any) -> list[Any]:
+        """The values that some sub-envs answer a command with, in the order of the rows."""
+        if not rows.size:
+            return []
+        distinct = np.unique(rows)
+        told = self._ask(name, self._commands_of_rows(tag, distinct, [None] * len(distinct), *general))
+        answers = dict(zip(distinct.tolist(), told, strict=True))
+        return [answers[row] for row in rows.tolist()]
 
     def _ask(self, name: str, *rounds: list[bytes]) -> list[Any]:
         """The values that each sub-env answers the last of some rounds of commands with."""

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 # Commands.
-OPEN, STEP, RESET, RESTART, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, CLOSE = (bytes([tag]) for tag in b"osrecghax")
+OPEN, STEP, RESET, RESET_SOME, RESEED, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, KEEP, PREPARE, COMMIT, CLOSE = (
+    bytes([tag]) for tag in b"osreicghakpmx"
+)
 # Replies.
 DONE, FAILED = (bytes([tag]) for tag in b"df")
 
@@ -64,6 +66,7 @@ class Description(NamedTuple):
     observation_space: Space[Any]
     action_space: Space[Any]
     metadata: dict[str, Any]
+    kind: str  # of the first sub-env, see ``SubEnv.kind``
 
 
 class Failure(NamedTuple):
@@ -170,6 +173,7 @@ class Worker:
         self._sizes = (0, 0, 0)
         self._block: Block
         self._actions: Any = None
+        self._commits: list[Callable[[], None]] = []
         self._at = plan.start  # the sub-env that an error in a command is of
 
     def build(self) -> bool:
@@ -195,7 +199,7 @@ class Worker:
             self._slice = slice(plan.start, plan.start + count)
             self._sizes = (plan.start, count, plan.num_envs - plan.start - count)
             env = self._sub_envs[0].env
-            description = Description(env.observation_space, env.action_space, env.metadata)
+            description = Description(env.observation_space, env.action_space, env.metadata, self._sub_envs[0].kind)
             head = _head([], [("description", plan.start, description)], None)
             self._pipe.send(DONE + dump_each([head, description], cloudpickle.Pickler))
         except BaseException as error:
@@ -210,11 +214,15 @@ class Worker:
             OPEN: self._open,
             STEP: self._step,
             RESET: self._reset,
-            RESTART: self._restart,
+            RESET_SOME: self._reset_some,
+            RESEED: self._reseed,
             CALL: self._call,
             GET_ATTR: self._get_attr,
             HAS_ATTR: self._has_attr,
             SET_ATTR: self._set_attr,
+            KEEP: self._keep,
+            PREPARE: self._prepare,
+            COMMIT: self._commit,
         }
         while True:
             message = self._pipe.receive() or b""  # never None: the pipe blocks
@@ -269,31 +277,54 @@ class Worker:
             batch, _for_each(self._sub_envs, lambda each: batch.write_reset(each.index, each.reset(*next(inputs_left))))
         )
 
-    def _restart(self, argument: Iterator[Any]) -> None:
-        """Reset those sub_envs that are among the rows."""
-        asked = set(next(argument))
+    def _reset_some(self, argument: Iterator[Any]) -> None:
+        """Reset some sub_envs with their seeds and options."""
         batch = self._new_batch()
-        mine = [sub_env for sub_env in self._sub_envs if sub_env.index in asked]
-        failures = _for_each(mine, lambda each: batch.write_reset(each.index, each.restart()))
+        mine = self._given(argument)
+        failures = _for_each(mine, lambda each: batch.write_reset(each.index, each.reset(*mine[each])))
         self._finish(batch, failures, [each.index for each in mine])
+
+    def _reseed(self, argument: Iterator[Any]) -> None:
+        """Give some sub_envs other random streams."""
+        mine = self._given(argument)
+        self._reply(_for_each(mine, lambda each: each.env.reseed(mine[each])))
 
     def _call(self, argument: Iterator[Any]) -> None:
         method, args, kwargs = next(argument)
-        self._answer(lambda sub_env: sub_env.call(method, args, kwargs))
+        self._answer(argument, lambda sub_env: sub_env.call(method, args, kwargs))
 
     def _get_attr(self, argument: Iterator[Any]) -> None:
         name = next(argument)
-        self._answer(lambda sub_env: sub_env.env.get_attr(name))
+        self._answer(argument, lambda sub_env: sub_env.env.get_attr(name))
 
     def _has_attr(self, argument: Iterator[Any]) -> None:
         """Fail where a sub_env has no such attribute."""
         name = next(argument)
-        self._reply(_for_each(self._sub_envs, lambda sub_env: sub_env.require_attr(name)))
+        self._reply(_for_each(self._given(argument), lambda sub_env: sub_env.require_attr(name)))
 
     def _set_attr(self, argument: Iterator[Any]) -> None:
         name = next(argument)
-        values = iter(self._one_each(argument))
-        self._reply(_for_each(self._sub_envs, lambda sub_env: sub_env.env.set_attr(name, next(values))))
+        mine = self._given(argument)
+        self._reply(_for_each(mine, lambda sub_env: sub_env.env.set_attr(name, mine[sub_env])))
+
+    def _keep(self, argument: Iterator[Any]) -> None:
+        """Tell the state of some sub_envs."""
+        self._answer(argument, SubEnv.keep)
+
+    def _prepare(self, argument: Iterator[Any]) -> None:
+        """Look at what some sub_envs are to go on from, without a change."""
+        mine = self._given(argument)
+        self._commits = []
+        self._reply(_for_each(mine, lambda each: self._commits.append(each.put_back(mine[each]))))
+
+    def _commit(self, argument: Iterator[Any]) -> None:
+        """Let them go on from that."""
+        for commit in self._commits:
+            commit()
+        self._commits = []
+        block, mine = self._block, self._slice
+        block.frozen[mine] = [sub_env.frozen for sub_env in self._sub_envs]
+        self._reply(beside=None if self._plan.file is not None else {"frozen": block.frozen[mine]})
 
     # -- parts of them -------------------------------------------------------------------------------------
 
@@ -305,6 +336,15 @@ class Worker:
             read.append(next(argument))
         self._at = self._plan.start
         return read
+
+    def _given(self, argument: Iterator[Any]) -> dict[SubEnv, Any]:
+        """The sub_envs that a command means, and what each is given; the one whose part cannot be read is known."""
+        given = {}
+        for row in next(argument):
+            self._at = row
+            given[self._sub_envs[row - self._plan.start]] = next(argument)
+        self._at = self._plan.start
+        return given
 
     def _new_batch(self) -> RowBatch:
         block, mine = self._block, self._slice
@@ -342,10 +382,11 @@ class Worker:
             beside["observations"] = layout.split(space, batch.observations, self._sizes)[1]
         self._reply([], values, beside)
 
-    def _answer(self, ask: Callable[[SubEnv], Any]) -> None:
-        """Reply with one value per sub_env."""
+    def _answer(self, argument: Iterator[Any], ask: Callable[[SubEnv], Any]) -> None:
+        """Reply with one value for each sub_env that is meant."""
         values: list[Value] = []
-        failures = _for_each(self._sub_envs, lambda sub_env: values.append(("value", sub_env.index, ask(sub_env))))
+        mine = self._given(argument)
+        failures = _for_each(mine, lambda sub_env: values.append(("value", sub_env.index, ask(sub_env))))
         self._reply(failures, [] if failures else values)
 
     def _reply(

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sekai.batching.inputs import AutoresetOptions
 from sekai.mirror import LoopRunning
 from sekai.results import VecResetResult, VecStepResult
-from sekai.types import ActType, ObsType, SeedType
+from sekai.snapshots import Snapshot
+from sekai.types import ActType, ObsType, OptionsType, SeedType
 from sekai.vector.guard import CallGuard
 from sekai.vector.interrupts import LoopInterrupts
 from sekai.vector.sub_envs.in_process import InProcessVecEnv
@@ -78,6 +79,28 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         self.__dict__.update(state)
         self._begin_without_loop()
 
+    def snapshot(self, indices: Any = None) -> Snapshot:
+        """The state of sub-envs (see ``VecEnv.snapshot``).
+
+        Raises:
+            AsyncCallPending: A call is still running.
+        """
+        with self._guard("snapshot()"):
+            return super().snapshot(indices)
+
+    def _reseed(self, rows: NDArray[np.intp], seeds: list[SeedType], whole: list[SeedType] | SeedType) -> None:
+        with self._guard("reseed()"):
+            super()._reseed(rows, seeds, whole)
+
+    def restore(self, snapshot: Snapshot, indices: Any = None, *, parameters: str = "match") -> None:
+        """Let sub-envs go on from a snapshot (see ``VecEnv.restore``).
+
+        Raises:
+            AsyncCallPending: A call is still running.
+        """
+        with self._guard("restore()"):
+            super().restore(snapshot, indices, parameters=parameters)
+
     def step(self, actions: Any) -> VecStepResult[Any]:
         """Run ``async_step()`` on the private event loop.
 
@@ -99,14 +122,8 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         """
         return self._run("reset", lambda: self._reset(seed, options))
 
-    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
-        """Begin new episodes in some frozen sub-envs, on the private event loop (see ``VecEnv.reset_frozen``).
-
-        Raises:
-            RuntimeError: An event loop is running in this thread.
-        """
-        self._require_frozen(rows)
-        return self._run("reset_frozen", lambda: self._reset_frozen(rows))
+    def _reset_some(self, rows: NDArray[np.intp], inputs: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
+        return self._run("reset_envs", lambda: self._async_reset_some(rows, inputs))
 
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """Step all environments concurrently (see ``VecEnv.step``).
@@ -171,13 +188,15 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         self._has_reset = True
         return batch.reset_result()
 
-    async def _reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
+    async def _async_reset_some(
+        self, rows: NDArray[np.intp], inputs: list[tuple[SeedType, OptionsType]]
+    ) -> VecResetResult[Any]:
         batch = self._new_batch()
 
-        async def reset_sub_env(row: int) -> None:
-            batch.write_reset(row, await self._sub_envs[row].async_restart())
+        async def reset_sub_env(row: int, given: tuple[SeedType, OptionsType]) -> None:
+            batch.write_reset(row, await self._sub_envs[row].async_reset(*given))
 
-        await self._gather(map(reset_sub_env, rows.tolist()))
+        await self._gather(map(reset_sub_env, rows.tolist(), inputs))
         return batch.rows_result(rows)
 
     async def _gather(self, coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:

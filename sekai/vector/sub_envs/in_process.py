@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,17 @@ from numpy.typing import NDArray
 
 from sekai.batching import inputs, layout
 from sekai.env import Env
+from sekai.snapshots import Kept, require_columns, spread
 from sekai.types import ActType, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
-from sekai.vector.sub_envs.sub_env import EnvFn, RowBatch, build_sub_envs, check_env_fns, close_envs
+from sekai.vector.sub_envs.sub_env import (
+    EnvFn,
+    RowBatch,
+    build_sub_envs,
+    check_env_fns,
+    close_envs,
+    env_columns,
+)
 
 
 class InProcessVecEnv(VecEnv[ObsType, ActType]):
@@ -37,6 +45,7 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         self.observation_space = self.envs[0].observation_space
         self.action_space = self.envs[0].action_space
         self.metadata = self.envs[0].metadata
+        self._shown = layout.allocate(self.observation_space, self.num_envs)  # of which results are copies
 
     def _step_inputs(self, actions: Any) -> list[Any]:
         """One action per sub-env, or the reason why there is no step to take."""
@@ -54,12 +63,48 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         return pairs
 
     def _new_batch(self) -> RowBatch:
-        return RowBatch.fresh(self.observation_space, self.num_envs)
+        return RowBatch.around(self.observation_space, self._shown, self.num_envs)
+
+    def _observe_now(self) -> Any:
+        return layout.copy_batch(self._shown)
+
+    def _reseed(self, rows: NDArray[np.intp], seeds: list[SeedType], whole: list[SeedType] | SeedType) -> None:
+        for row, seed in zip(rows.tolist(), seeds, strict=True):
+            self.envs[row].reseed(seed)
+
+    @property
+    def _snapshot_kind(self) -> str:
+        return self._sub_envs[0].kind
+
+    def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        column = np.empty(len(rows), object)
+        column[:] = [self._sub_envs[row].keep() for row in rows.tolist()]
+        return Kept({"env": column, **layout.columns_of(self.observation_space, self._shown, rows, "shown")}, {}, {})
+
+    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        if keep_parameters:
+            expected = "expected 'match', since what of an Env object is a parameter is not known"
+            raise ValueError(f"restore(parameters=...): {expected}, got 'keep'")
+        require_columns(env_columns(self.observation_space), kept.columns)
+        columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
+        shown = layout.batch_of(self.observation_space, columns, "shown", len(rows))
+        kept_of = zip(rows.tolist(), columns["env"].tolist(), strict=True)
+        commits = [self._sub_envs[row].put_back(each) for row, each in kept_of]
+
+        def commit() -> None:
+            for each in commits:
+                each()
+            layout.put(self._shown, rows, shown)
+
+        return commit
 
     @property
     def frozen(self) -> NDArray[np.bool_]:
         """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
         return np.array([sub_env.frozen for sub_env in self._sub_envs], dtype=np.bool_)
+
+    def _autoreset_options_of(self, rows: NDArray[np.intp]) -> list[OptionsType]:
+        return [self._sub_envs[row].restart_options() for row in rows.tolist()]
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
@@ -70,28 +115,40 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         self._require_open("call()")
         return [sub_env.call(method, args, kwargs) for sub_env in self._sub_envs]
 
-    def get_attr(self, name: str) -> list[Any]:
-        """An attribute of every sub-env, in the outermost of its wrappers that has it.
+    def call_at(self, indices: Any, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """``call()`` for some sub-envs alone.
+
+        Raises:
+            AttributeError: There is no such name.
+        """
+        self._require_open("call_at()")
+        rows = inputs.check_rows(indices, self.num_envs, "call_at(indices, ...)", distinct=True)
+        return [self._sub_envs[row].call(method, args, kwargs) for row in rows.tolist()]
+
+    def get_attr(self, name: str, indices: Any = None) -> list[Any]:
+        """An attribute of sub-envs (see ``VecEnv.get_attr``).
 
         Raises:
             AttributeError: There is no such name.
         """
         self._require_open("get_attr()")
-        return [env.get_attr(name) for env in self.envs]
+        rows = inputs.check_rows(indices, self.num_envs, "get_attr(indices=...)")
+        return [self.envs[row].get_attr(name) for row in rows.tolist()]
 
-    def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Change an attribute of every sub-env (see ``VecEnv.set_attr``).
+    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None) -> None:
+        """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
 
         Raises:
             AttributeError: There is no such name; nothing is added.
-            ValueError: A list has another length than ``num_envs``.
+            ValueError: A list has another length than there are sub-envs to change.
         """
         self._require_open("set_attr()")
-        spread = inputs.spread_values(name, values, self.num_envs)
-        for sub_env in self._sub_envs:  # all have it, or none is changed
-            sub_env.require_attr(name)
-        for env, value in zip(self.envs, spread, strict=True):
-            env.set_attr(name, value)
+        rows = inputs.check_rows(indices, self.num_envs, "set_attr(indices=...)", distinct=True).tolist()
+        spread = inputs.spread_values(name, values, len(rows), "num_envs" if indices is None else "indices")
+        for row in rows:  # all have it, or none is changed
+            self._sub_envs[row].require_attr(name)
+        for row, value in zip(rows, spread, strict=True):
+            self.envs[row].set_attr(name, value)
 
     def close(self) -> None:
         """Close all sub-environments; closing again does nothing.

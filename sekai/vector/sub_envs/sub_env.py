@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 from sekai.batching import inputs, layout
 from sekai.batching.episodes import RowEpisode
 from sekai.batching.infos import snapshot_info
-from sekai.env import Env
+from sekai.env import Env, Wrapper
 from sekai.errors import ResetRequired, SpaceMismatch
 from sekai.results import ResetResult, StepResult, VecResetResult, VecStepResult
+from sekai.snapshots import dumps
 from sekai.spaces import Space
 from sekai.types import InfoDict, OptionsType, SeedType
 
@@ -68,14 +70,6 @@ class SubEnv:
         self._episode.begin()
         return result
 
-    def restart(self) -> ResetResult[Any]:
-        """Reset the sub-env as autoreset does."""
-        return self.reset(None, self._restart_options())
-
-    async def async_restart(self) -> ResetResult[Any]:
-        """As ``restart()``, through the sub-env's ``async_reset()``."""
-        return await self.async_reset(None, self._restart_options())
-
     def step(self, action: Any) -> StepResult[Any]:
         """Step the sub-env, and reset it if its episode ended; a frozen one only repeats itself."""
         if not self._running:
@@ -88,7 +82,7 @@ class SubEnv:
         self._running = False  # until what an end asks for is through
         _check_info(result.info, self.index)
         if self._episode.end(result):
-            restart = self._expect(ResetResult, self.env.reset(options=self._restart_options()))
+            restart = self._expect(ResetResult, self.env.reset(options=self.restart_options()))
             _check_info(restart.info, self.index)
             self._episode.restart(restart.observation, restart.info)
         self._running = not self._episode.frozen
@@ -104,11 +98,46 @@ class SubEnv:
         self._running = False  # until what an end asks for is through
         _check_info(result.info, self.index)
         if self._episode.end(result):
-            restart = self._expect(ResetResult, await self.env.async_reset(options=self._restart_options()))
+            restart = self._expect(ResetResult, await self.env.async_reset(options=self.restart_options()))
             _check_info(restart.info, self.index)
             self._episode.restart(restart.observation, restart.info)
         self._running = not self._episode.frozen
         return self._episode.outcome
+
+    def keep(self) -> bytes:
+        """The state of the sub-env and of its episode."""
+        episode = self._episode
+        outcome = episode.outcome if episode.frozen else None
+        return dumps((self.env.snapshot(), self._running, episode.frozen, outcome), f"sub-env {self.index}: snapshot()")
+
+    def put_back(self, kept: bytes) -> Callable[[], None]:
+        """Look at what ``keep()`` gave, of this or another sub-env, and return what restores it.
+
+        Raises:
+            ValueError: It cannot be read, or is of another env; nothing has changed.
+        """
+        where = f"restore(snapshot), sub-env {self.index}"
+        try:
+            snapshot, running, frozen, outcome = pickle.loads(kept)
+        except Exception as error:
+            raise ValueError(f"{where}: expected what snapshot() gave, got what cannot be read: {error}") from error
+        if frozen and self._episode.autoreset:
+            raise ValueError(f"{where}: expected one that is not frozen, since autoreset leaves none so")
+        restore = self.env._restorer(snapshot)
+
+        def commit() -> None:
+            restore()
+            self._running, self._episode.frozen = running, frozen
+            if frozen:
+                self._episode.outcome = outcome
+
+        return commit
+
+    @property
+    def kind(self) -> str:
+        """The classes of the env and the wrappers around it, from the outside in."""
+        layers = self.env if isinstance(self.env, Wrapper) else [self.env]
+        return " ".join(f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in layers)
 
     def call(self, method: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call a method of the sub-env, or read an attribute, found through its wrapper stack."""
@@ -136,7 +165,8 @@ class SubEnv:
             raise TypeError(f"sub-env {self.index}: expected {self.env} to return a {kind.__name__}, got {result!r}")
         return result
 
-    def _restart_options(self) -> OptionsType:
+    def restart_options(self) -> OptionsType:
+        """The options with which autoreset resets it."""
         return inputs.autoreset_option(self._autoreset_options, self.index)
 
 
@@ -175,10 +205,10 @@ class RowBatch:
         self.infos: dict[int, InfoDict] = {}
 
     @classmethod
-    def fresh(cls, space: Space[Any], num_envs: int) -> RowBatch:
-        """A batch in arrays of its own."""
+    def around(cls, space: Space[Any], observations: Any, num_envs: int) -> RowBatch:
+        """A batch of these observations, of which results are copies, and with columns of its own."""
         terminated, truncated = np.zeros(num_envs, dtype=np.bool_), np.zeros(num_envs, dtype=np.bool_)
-        return cls(space, layout.allocate(space, num_envs), np.zeros(num_envs), terminated, truncated)
+        return cls(space, observations, np.zeros(num_envs), terminated, truncated)
 
     def write_step(self, row: int, step: StepResult[Any]) -> None:
         """Take in what row ``row`` shows after a step.
@@ -254,16 +284,23 @@ class RowBatch:
     def step_result(self) -> VecStepResult[Any]:
         """The filled batch as the result of a step."""
         infos = list_infos(self.infos, len(self._rewards))
-        return VecStepResult(self.observations, self._rewards, self._terminated, self._truncated, infos)
+        observations = layout.copy_batch(self.observations)
+        return VecStepResult(observations, self._rewards, self._terminated, self._truncated, infos)
 
     def reset_result(self) -> VecResetResult[Any]:
         """The filled batch as the result of a reset."""
-        return VecResetResult(self.observations, list_infos(self.infos, len(self._rewards)))
+        return VecResetResult(layout.copy_batch(self.observations), list_infos(self.infos, len(self._rewards)))
 
     def rows_result(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
         """Some rows of the batch as the result of a reset of these."""
         infos = [self.infos.get(row, {}) for row in rows.tolist()]
         return VecResetResult(layout.take(self.observations, rows), infos)
+
+
+def env_columns(space: Space[Any]) -> dict[str, NDArray[Any]]:
+    """The columns of a snapshot of no sub-envs that are Env objects."""
+    nobody = np.empty(0, np.intp)
+    return {"env": np.empty(0, object), **layout.columns_of(space, layout.allocate(space, 0), nobody, "shown")}
 
 
 def list_infos(infos: Mapping[int, InfoDict], num_envs: int) -> list[InfoDict]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sekai.batching.inputs import AutoresetOptions
 from sekai.results import VecResetResult, VecStepResult
-from sekai.types import ActType, ObsType, SeedType
+from sekai.types import ActType, ObsType, OptionsType, SeedType
 from sekai.vector.sub_envs.in_process import InProcessVecEnv
 from sekai.vector.sub_envs.sub_env import EnvFn
 
@@ -65,10 +65,8 @@ class SyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         self._has_reset = True
         return batch.reset_result()
 
-    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
-        """Begin new episodes in some frozen sub-envs, in order (see ``VecEnv.reset_frozen``)."""
-        self._require_frozen(rows)
+    def _reset_some(self, rows: NDArray[np.intp], inputs: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
         batch = self._new_batch()
-        for row in rows.tolist():
-            batch.write_reset(row, self._sub_envs[row].restart())
+        for row, (seed, options) in zip(rows.tolist(), inputs, strict=True):
+            batch.write_reset(row, self._sub_envs[row].reset(seed, options))
         return batch.rows_result(rows)

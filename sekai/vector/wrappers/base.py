@@ -4,21 +4,43 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from typing import Any, Generic
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
 from sekai.batching.buffers import Buffers
-from sekai.batching.episodes import HeldRows
+from sekai.batching.episodes import HeldRows, keep_held, put_held_back
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.delegation import FromInner
 from sekai.results import VecResetResult, VecStepResult
+from sekai.snapshots import (
+    Kept,
+    attributes_of,
+    differing,
+    fingerprint,
+    ignored,
+    is_of_kit,
+    is_same,
+    require_columns,
+    require_equal,
+    require_untouched,
+    split_attributes,
+    spread,
+)
 from sekai.spaces import Space
-from sekai.types import ActType, InfoDict, ObsType, SeedType, WActType, WObsType
+from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType, WActType, WObsType
 from sekai.vector.base import VecEnv
+
+#: The attributes that a wrapper has by the classes of this module.
+_OWN_NAMES = frozenset(
+    {
+        *("venv", "observation_space", "action_space", "_batch_spaces", "_is_examined", "_untouched"),
+    }
+)
 
 
 class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActType]):
@@ -59,18 +81,22 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         """Reset the wrapped VecEnv."""
         return self._after_reset(self.venv.reset(seed=seed, options=options))
 
-    def reset_frozen(self, rows: NDArray[np.intp]) -> VecResetResult[Any]:
-        """Begin new episodes in some frozen sub-envs of the wrapped VecEnv (see ``VecEnv.reset_frozen``)."""
-        if not self.resets_frozen:
-            return super().reset_frozen(rows)
-        return self._after_reset_frozen(self.venv.reset_frozen(rows), rows)
+    def _reset_some(self, rows: NDArray[np.intp], inputs: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
+        if not self.resets_some:
+            return super()._reset_some(rows, inputs)
+        return self._after_reset_some(self.venv._reset_some(rows, inputs), rows)
+
+    def _autoreset_options_of(self, rows: NDArray[np.intp]) -> list[OptionsType]:
+        return self.venv._autoreset_options_of(rows)
 
     @property
-    def resets_frozen(self) -> bool:
-        """Whether there is a ``reset_frozen()``: not where ``reset()`` is a subclass's own, which it would pass by."""
+    def resets_some(self) -> bool:
+        """Whether there is a ``reset_envs()``: not where ``reset()`` is a subclass's own, which it would pass by."""
         own = type(self)
-        is_passed_by = own.reset is not VecWrapper.reset and own.reset_frozen is VecWrapper.reset_frozen
-        return not is_passed_by and self.venv.resets_frozen
+        changes_some = not is_of_kit(own._after_reset_some)
+        is_own = own.reset is not VecWrapper.reset or not (is_of_kit(own._after_reset) or changes_some)
+        is_passed_by = is_own and own._reset_some is VecWrapper._reset_some
+        return not is_passed_by and self.venv.resets_some
 
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """Step the wrapped VecEnv through its ``async_step()``."""
@@ -99,9 +125,84 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         """What becomes of a reset's result, on the way of both APIs."""
         return result
 
-    def _after_reset_frozen(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
+    def _after_reset_some(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
         """What becomes of the result of a reset of some rows, which has an entry for each of them."""
         return result
+
+    # -- snapshots
+
+    #: Attributes that decide nothing of what is shown next, which snapshots leave out.
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def _snapshot_layers(self) -> list[VecEnv[Any, Any]]:
+        return [*self.venv._snapshot_layers, self]
+
+    def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        """What the wrapper holds of some sub-envs (see ``NativeVecEnv._snapshot_rows``)."""
+        arrays, _ = split_attributes(self, self.__names(), self.num_envs)
+        return {name: array.take(indices, axis=0) for name, array in arrays.items()}
+
+    def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
+        """Take over what ``_snapshot_rows`` has given (see ``NativeVecEnv._restore_rows``)."""
+        arrays, _ = split_attributes(self, self.__names(), self.num_envs)
+        for name, values in rows.items():
+            arrays[name][indices] = values
+
+    def _snapshot_others(self) -> dict[str, Any]:
+        if not is_of_kit(type(self)._snapshot_rows):
+            return {}
+        _, others = split_attributes(self, self.__names(), self.num_envs)
+        where = f"snapshot(): {type(self).__name__}"
+        return {name: fingerprint(value, f"{where}.{name}") for name, value in others.items()}
+
+    def _snapshot_arrays(self) -> dict[str, NDArray[Any]]:
+        return split_attributes(self, self.__names(), self.num_envs)[0] if is_of_kit(type(self)._snapshot_rows) else {}
+
+    def _snapshot_whole(self) -> dict[str, Any]:
+        """What all sub-envs share and steps change, as data."""
+        return {}
+
+    def _restore_whole(self, whole: dict[str, Any]) -> None:
+        """Take over what ``_snapshot_whole`` has given."""
+
+    def __names(self) -> list[str]:
+        return sorted(attributes_of(self).keys() - ignored(type(self)) - self._snapshot_base_names())
+
+    @staticmethod
+    def _snapshot_base_names() -> frozenset[str]:
+        """The attributes of the base classes' own."""
+        return _OWN_NAMES
+
+    def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        return Kept(self._snapshot_rows(rows), self._snapshot_others(), self._snapshot_whole() if is_whole else {})
+
+    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        require_columns(self._snapshot_rows(rows[:0]), kept.columns)
+        if not keep_parameters:
+            require_equal(self._snapshot_others(), kept.shared, f"restore(snapshot): {type(self).__name__}")
+        if kept.whole is None:
+            require_untouched(self, rows, kept.columns)
+
+        def commit() -> None:
+            self._restore_rows(rows, {name: spread(column, len(rows)) for name, column in kept.columns.items()})
+            if kept.whole is not None:
+                self._restore_whole(kept.whole)
+
+        return commit
+
+    def _observe_now(self) -> Any:
+        """What the sub-envs show now (see ``VecEnv._observe_now``).
+
+        Raises:
+            NotImplementedError: The wrapped VecEnv does not say, or a subclass has a ``reset()`` of its own, whose
+                observations may be others.
+        """
+        own = type(self)
+        if own.reset is not VecWrapper.reset or not is_of_kit(own._after_reset):
+            expected = "expected an _observe_now() beside a reset() of its own, to say what its sub-envs show now"
+            raise NotImplementedError(f"{own.__name__}: {expected}")
+        return self.venv._observe_now()
 
     def close(self) -> None:
         """Close the wrapped VecEnv."""
@@ -111,13 +212,20 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
         """Call a method, or read an attribute, of every sub-env."""
         return self.venv.call(method, *args, **kwargs)
 
-    def get_attr(self, name: str) -> list[Any]:
-        """Get an attribute from each sub-environment."""
-        return self.venv.get_attr(name)
+    def call_at(self, indices: Any, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """``call()`` for some sub-envs alone."""
+        return self.venv.call_at(indices, method, *args, **kwargs)
 
-    def set_attr(self, name: str, values: list[Any] | Any) -> None:
-        """Set an attribute on each sub-environment."""
-        self.venv.set_attr(name, values)
+    def _reseed(self, rows: NDArray[np.intp], seeds: list[SeedType], whole: list[SeedType] | SeedType) -> None:
+        self.venv._reseed(rows, seeds, whole)
+
+    def get_attr(self, name: str, indices: Any = None) -> list[Any]:
+        """Get an attribute from sub-envs."""
+        return self.venv.get_attr(name, indices)
+
+    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None) -> None:
+        """Set an attribute on sub-envs."""
+        self.venv.set_attr(name, values, indices)
 
     @property
     def batch_observation_space(self) -> Space[Any]:
@@ -184,6 +292,41 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         super().__init__(venv)
         self._buffers = Buffers()
 
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_buffers", "_held", "_no_finals", "_repeated")
+
+    def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        columns = super()._snapshot_rows(indices)
+        if not self.autoreset:
+            held = HeldRows() if self._held is None else self._held
+            columns |= keep_held(held, self.observation_space, indices, self.num_envs, "shown")
+        return columns
+
+    def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
+        if not self.autoreset:
+            self._held = HeldRows() if self._held is None else self._held
+            put_held_back(self._held, self.observation_space, indices, rows, self.num_envs, "shown")
+            rows = {name: column for name, column in rows.items() if not name.startswith("shown")}
+        super()._restore_rows(indices, rows)
+
+    def _observe_now(self) -> Any:
+        """What the sub-envs show now (see ``VecEnv._observe_now``): nothing is counted a second time."""
+        inner = super()._observe_now()
+        everyone = np.arange(self.num_envs)
+        before, others = self._snapshot_rows(everyone), self._snapshot_others()
+        if type(self).final_observation is VecObservationWrapper.final_observation:
+            observations = layout.copy_batch(self.observation(inner))
+        else:
+            observations = layout.copy_batch(self._final_observations(inner, self.num_envs))
+        after = self._snapshot_rows(everyone)
+        is_still = all(is_same(column, after[name]) for name, column in before.items())
+        if not is_still or differing(others, self._snapshot_others()):
+            self._restore_rows(everyone, before)
+            expected = "expected an observation() that shows the same again, got one that counts what it is given"
+            raise NotImplementedError(f"{type(self).__name__}: {expected}; write _observe_now() beside it")
+        if self._held is not None:
+            self._held.write(observations, self.venv.frozen)
+        return observations
+
     @abstractmethod
     def observation(self, obs: Any) -> Any:
         """Transform a batch of observations, arrays of shape (N, *obs_shape)."""
@@ -192,7 +335,8 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         """What ``observation()`` makes of one sub-env's last observation of an episode, as a batch of one.
 
         For a subclass to write where that is not it: where rows of a batch are not transformed alike and one by one, or
-        where something is counted that these should not count in.
+        where something is counted that these should not count in. What was shown before a snapshot and is asked for
+        after ``restore()`` passes through it likewise.
         """
         batch = layout.concatenate(self.venv.observation_space, [obs])
         return next(layout.iterate(self.observation_space, self.observation(batch), 1))
@@ -215,7 +359,7 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
             self._held.release()
         return VecResetResult(layout.own_batch(self.observation(result.observations), self._buffers), result.infos)
 
-    def _after_reset_frozen(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
+    def _after_reset_some(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
         buffers, self._buffers = self._buffers, Buffers(least=sys.maxsize)  # as many sizes as there are: none is kept
         try:
             observations = layout.own_batch(self.observation(result.observations), self._buffers)

@@ -50,6 +50,18 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
         self.observation_space = self._normalizer.space
         self.update_running_mean = True
 
+    snapshot_ignores = ("_normalizer", "update_running_mean")
+
+    def _snapshot_others(self) -> dict[str, Any]:
+        own = {name: getattr(self._normalizer, name) for name in ("kind", "epsilon", "clip")}
+        return {**super()._snapshot_others(), **own}
+
+    def _snapshot_whole(self) -> dict[str, Any]:
+        return {"statistics": self.state_dict()}
+
+    def _restore_whole(self, whole: dict[str, Any]) -> None:
+        self.load_state_dict(whole["statistics"])
+
     def observation(self, obs: Any) -> Any:
         """Update the statistics with a batch of observations, unless they are frozen, and normalise it."""
         if self.update_running_mean:
@@ -105,6 +117,24 @@ class VecNormalizeReward(VecWrapper[ObsType, ActType, ObsType, ActType]):
         self._returns = DiscountedReturn(self.num_envs, gamma, epsilon)
         self.update_running_mean = True
 
+    snapshot_ignores = ("_returns", "update_running_mean")
+
+    def _snapshot_others(self) -> dict[str, Any]:
+        return {**super()._snapshot_others(), "gamma": self._returns.gamma, "epsilon": self._returns.epsilon}
+
+    def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        return super()._snapshot_rows(indices) | {"returns": self._returns.returns.take(indices)}
+
+    def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
+        self._returns.returns[indices] = rows.pop("returns")
+        super()._restore_rows(indices, rows)
+
+    def _snapshot_whole(self) -> dict[str, Any]:
+        return {"statistics": self.state_dict()}
+
+    def _restore_whole(self, whole: dict[str, Any]) -> None:
+        self.load_state_dict(whole["statistics"])
+
     @property
     def return_rms(self) -> RunningMeanStd:
         """The running statistics of the discounted returns."""
@@ -134,4 +164,8 @@ class VecNormalizeReward(VecWrapper[ObsType, ActType, ObsType, ActType]):
 
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
         self._returns.reset()
+        return result
+
+    def _after_reset_some(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
+        self._returns.returns[rows] = 0.0
         return result

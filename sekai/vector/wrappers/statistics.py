@@ -23,7 +23,8 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
     The info of the step that ends an episode gets them as ``"episode"``, an ``EpisodeStats`` whose ``extra`` tells
     the sub-env by ``"env_index"``. A tracker is told too: of each by ``on_episode_end()``, or of all that end in a step
     by ``on_episodes_end()`` where it has that. An episode counts once, though a frozen sub-env goes on showing its
-    flags, and not at all where a ``reset()`` cuts it short.
+    flags, and not at all where a ``reset()`` cuts it short. Of one that a ``restore()`` goes on
+    with, the time is counted from there.
 
     Args:
         venv: The VecEnv to wrap.
@@ -47,11 +48,23 @@ class VecRecordEpisodeStatistics(VecWrapper[ObsType, ActType, ObsType, ActType])
         self._returns: NDArray[np.float64] = np.zeros(self.num_envs)
         self._start_times: NDArray[np.float64] = np.zeros(self.num_envs)
 
+    snapshot_ignores = ("tracker", "_steps", "_begun_at", "_returns", "_start_times")
+
+    def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        own = {"return": self._returns.take(indices), "length": self._steps - self._begun_at.take(indices)}
+        return super()._snapshot_rows(indices) | own
+
+    def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
+        self._returns[indices] = rows.pop("return")
+        self._begun_at[indices] = self._steps - rows.pop("length")
+        self._start_times[indices] = time.monotonic()
+        super()._restore_rows(indices, rows)
+
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
         self._begin(slice(None), time.monotonic())
         return result
 
-    def _after_reset_frozen(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
+    def _after_reset_some(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
         self._begin(rows, time.monotonic())
         return result
 
