@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,3 +56,18 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}")
     return value
+
+
+def warn_caller(text: str) -> None:
+    """UserWarning at the line that called into ``sekai`` or ``sims``.
+
+    Python by itself shows one and the same text once a line, or again after somebody has changed its filters, as the
+    compiler does.
+
+    Args:
+        text: What is shown.
+    """
+    depth, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("sekai", "sims"):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(text, UserWarning, stacklevel=depth)

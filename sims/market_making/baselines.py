@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.market_making.closed_forms import Numbers, fill_intensity, log_values, long_run_skew, static_half_spread
+from sims.market_making.closed_forms import fill_intensity, log_values, long_run_skew, static_half_spread
 from sims.market_making.policy import InventoryPolicy, QuotingPolicy, TabulatedPolicy
-from sims.market_making.policy_parameters import check_numbers, read_market, read_parameter
+from sims.market_making.policy_parameters import read_market, read_parameter
 from sims.market_making.quotes import LinearQuotes, TabulatedQuotes
+from sims.parameters import Numbers, check_numbers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,7 +55,7 @@ class FixedSpread(QuotingPolicy):
             half_spread = 1.0 / check_numbers(decay, f"{cls.__name__}: fill_decay", above=0.0)
         return cls(half_spread=half_spread)
 
-    def _make_quotes(self) -> LinearQuotes:
+    def _make_plan(self) -> LinearQuotes:
         return LinearQuotes(self.half_spread, 0.0, 0.0, 0.0, horizon=1.0, n_steps=1.0, inventory_scale=1.0)
 
 
@@ -105,7 +106,7 @@ class AvellanedaStoikov(InventoryPolicy):
         market = read_market(vec, cls.__name__, volatility=volatility, fill_decay=fill_decay)
         return cls(gamma=gamma, symmetric=symmetric, **market)
 
-    def _make_quotes(self) -> LinearQuotes:
+    def _make_plan(self) -> LinearQuotes:
         half_spread = static_half_spread(self.gamma, self.fill_decay)
         risk = self.gamma * self.volatility**2
         if self.symmetric:
@@ -168,7 +169,7 @@ class GLFT(TabulatedPolicy):
         market = read_market(vec, cls.__name__, volatility=volatility, arrival_rate=arrival_rate, fill_decay=fill_decay)
         return cls(gamma=gamma, finite_horizon=finite_horizon, grid_limit=grid_limit, **market)
 
-    def _make_quotes(self) -> LinearQuotes | TabulatedQuotes:
+    def _make_plan(self) -> LinearQuotes | TabulatedQuotes:
         if self.finite_horizon:
             return self._tabulated(self.gamma, self.volatility, self.arrival_rate, self.fill_decay)
         skew = long_run_skew(self.gamma, self.volatility, self.arrival_rate, self.fill_decay)
@@ -249,7 +250,7 @@ class CarteaJaimungal(TabulatedPolicy):
         units, row = np.abs(np.asarray(inventory, np.int64)), np.asarray(step, np.int64)
         return self._values[self._table, row, units]
 
-    def _make_quotes(self) -> TabulatedQuotes:
+    def _make_plan(self) -> TabulatedQuotes:
         return self._tabulated(self.phi, self.alpha, self.arrival_rate, self.fill_decay)
 
     def _solve(self, limit: int, *parameters: float) -> tuple[NDArray[np.float64], float]:

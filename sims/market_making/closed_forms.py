@@ -11,13 +11,10 @@ Cartea, Jaimungal and Penalva (2015), "Algorithmic and High-Frequency Trading", 
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 from numpy.typing import NDArray
 
-#: One number, or float64 (N,): one per sub-env.
-Numbers: TypeAlias = "float | NDArray[np.float64]"
+from sims.parameters import Numbers
 
 #: The largest ``(penalty L^2 + intensity) horizon`` that ``log_values`` takes: some ten seconds of work.
 MAX_WORK = 1e6

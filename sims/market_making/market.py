@@ -10,10 +10,21 @@ from numpy import float32, float64
 
 from sekai.kernels import jit, maths, streams
 from sekai.spaces import Box
-from sekai.vector import KernelVecEnv
+from sekai.vector import KernelVecEnv, NoPart, part_of
 from sims.checks import check_choice, check_range
 from sims.market_making import baselines
 from sims.market_making.plot import plot_market_making
+from sims.prices import (
+    Brownian,
+    Geometric,
+    MertonJumps,
+    OrnsteinUhlenbeck,
+    brownian,
+    check_model,
+    geometric,
+    merton,
+    ornstein_uhlenbeck,
+)
 
 FILL_RULES = ("linear", "exact")
 MIDPRICES = ("brownian", "geometric", "ou", "jumps")
@@ -24,8 +35,6 @@ OBSERVATIONS = ("basic", "full")
 _MOST_STEPS, _MOST_INVENTORY = 2**31 - 1, 2**53
 #: Jumps per step; their number is found by counting up to it.
 _MOST_JUMPS = 100.0
-#: Of a factor: its exponential is finite.
-_MOST_LOG = 700.0
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -35,7 +44,8 @@ class MarketMakingParams(NamedTuple):
     Attributes:
         initial_price: ``S0``, the mid at the start of an episode, above 0.
         volatility: ``sigma``, at least 0: price per square root of time ("brownian", "ou"), or a fraction of the price
-            per square root of time ("geometric", "jumps").
+            per square root of time ("geometric", "jumps"). A model has parameters of its own instead: with one, neither
+            this nor those from ``drift`` to ``jump_sd`` count.
         horizon: ``T``, the time an episode lasts, above 0.
         n_steps: ``N``, its steps, 1 to 2**31 - 1.
         arrival_rate: ``A``, orders per time and side at a distance of 0, at least 0.
@@ -43,7 +53,7 @@ class MarketMakingParams(NamedTuple):
         max_inventory: Units held at most, long or short, 1 to 2**53; None for no limit.
         fill_rule: "linear" or "exact".
         clip_quotes: Whether distances below 0 count as 0.
-        midprice: "brownian", "geometric", "ou" or "jumps".
+        midprice: "brownian", "geometric", "ou" or "jumps", or a model of ``sims.prices``.
         reward: "pnl", "running_penalty" or "exp_utility".
         observe: "basic" or "full".
         tell_quotes: Whether infos tell the quotes that stood, which makes a step of many sub-envs slower by a fifth;
@@ -68,7 +78,7 @@ class MarketMakingParams(NamedTuple):
     max_inventory: int | None = 50
     fill_rule: str = "linear"
     clip_quotes: bool = False
-    midprice: str = "brownian"
+    midprice: str | tuple = "brownian"
     reward: str = "pnl"
     observe: str = "basic"
     tell_quotes: bool | None = None
@@ -101,18 +111,16 @@ def check(params: MarketMakingParams) -> None:
     if params.max_inventory is not None:
         check_range("max_inventory", params.max_inventory, least=1, most=_MOST_INVENTORY)
     check_choice("fill_rule", params.fill_rule, FILL_RULES)
-    check_choice("midprice", params.midprice, MIDPRICES)
+    if isinstance(params.midprice, str):
+        check_choice("midprice", params.midprice, MIDPRICES)
+    else:
+        check_model("midprice", params.midprice, dt=params.dt)
     check_choice("reward", params.reward, REWARDS)
     check_choice("observe", params.observe, OBSERVATIONS)
     if params.jump_rate * params.dt > _MOST_JUMPS:
         jumps = params.jump_rate * params.dt
         raise ValueError(f"jump_rate: expected at most {_MOST_JUMPS:g} jumps per step, got {jumps:g}")
-    log_mean = params.jump_mean + 0.5 * params.jump_sd * params.jump_sd
-    if log_mean > _MOST_LOG:
-        raise ValueError(
-            f"jump_mean, jump_sd: expected jump_mean + jump_sd^2 / 2, the log of the mean factor of a jump, "
-            f"of at most {_MOST_LOG:g}, got {log_mean:g}"
-        )
+    merton.check_mean_factor(params.jump_mean, params.jump_sd)
 
 
 # -- what follows from the parameters ----------------------------------------------------------------------
@@ -125,18 +133,21 @@ class Limits(NamedTuple):
         most: Units that may be held, infinite where there is no limit.
         unit: Units that an observation counts in, 1 where there is no limit.
         tells_quotes: Whether infos tell the quotes.
+        has_model: Whether a model moves the mid.
     """
 
     most: float
     unit: float
     tells_quotes: bool
+    has_model: bool
 
 
 def prepare(params: MarketMakingParams) -> Limits:
-    """The limits, and whether quotes are told."""
+    """The limits, whether quotes are told, and whether there is a model."""
     limit = params.max_inventory
     most, unit = (math.inf, 1.0) if limit is None else (float(limit), float(limit))
-    return Limits(most, unit, params.clip_quotes if params.tell_quotes is None else params.tell_quotes)
+    tells_quotes = params.clip_quotes if params.tell_quotes is None else params.tell_quotes
+    return Limits(most, unit, tells_quotes, not isinstance(params.midprice, str))
 
 
 #: What a reset tells.
@@ -154,12 +165,13 @@ class Rates(NamedTuple):
 
     Attributes:
         keep: What "ou" multiplies the mid by.
-        shift: What a step adds to the mid, or to its log, on average.
+        shift: What a step adds to the mid, or to its log, on average; without a model.
         scale: The standard deviation of that.
         intensity: ``A dt``, orders per side at a distance of 0.
         decay: ``k``, per price.
         jumps: Mean number of jumps.
         running_penalty: Reward per unit of inventory squared.
+        path: What the model derives.
     """
 
     keep: np.float64
@@ -169,29 +181,36 @@ class Rates(NamedTuple):
     decay: np.float32
     jumps: np.float64
     running_penalty: np.float64
+    path: part_of("midprice", "Derived")
 
 
 @jit
 def derive_row(params: MarketMakingParams) -> Rates:
     """The rates of one sub-env."""
-    dt, kappa = params.horizon / params.n_steps, params.mean_reversion
-    keep = 1.0
+    dt, sigma = params.horizon / params.n_steps, params.volatility
+    if params.midprice == "brownian":
+        step = brownian.derive(Brownian(params.drift, sigma), dt)
+        return rates_of(params, dt, 1.0, step.shift, step.scale, NoPart())
+    if params.midprice == "geometric":
+        step = geometric.derive(Geometric(params.drift, sigma), dt)
+        return rates_of(params, dt, 1.0, step.shift, step.scale, NoPart())
     if params.midprice == "ou":
-        keep = math.exp(-kappa * dt)
         mean = params.initial_price if params.mean_price is None else params.mean_price
-        shift = mean * -math.expm1(-kappa * dt)
-        scale = params.volatility * math.sqrt(-math.expm1(-2.0 * kappa * dt) / (2.0 * kappa))
-    else:
-        scale = params.volatility * math.sqrt(dt)
-        shift = params.drift * dt
-    if params.midprice == "geometric" or params.midprice == "jumps":
-        shift = shift - 0.5 * scale * scale
+        reverting = ornstein_uhlenbeck.derive(OrnsteinUhlenbeck(mean, params.mean_reversion, sigma), dt)
+        return rates_of(params, dt, reverting.keep, reverting.shift, reverting.scale, NoPart())
     if params.midprice == "jumps":
-        mean_factor = math.expm1(params.jump_mean + 0.5 * params.jump_sd * params.jump_sd)
-        shift = shift - params.jump_rate * dt * mean_factor
+        model = MertonJumps(params.drift, sigma, params.jump_rate, params.jump_mean, params.jump_sd)
+        jumping = merton.derive(model, dt)
+        return rates_of(params, dt, 1.0, jumping.shift, jumping.scale, NoPart())
+    return rates_of(params, dt, 1.0, 0.0, 0.0, params.midprice.derive(params.midprice, dt))
+
+
+@jit
+def rates_of(params: Any, dt: float, keep: float, shift: float, scale: float, path: Any) -> Rates:
+    """The rates, with those of the mid."""
     intensity, decay = min(params.arrival_rate * dt, _LARGEST), min(params.fill_decay, _LARGEST)
     jumps, penalty = params.jump_rate * dt, params.inventory_penalty * dt
-    return Rates(keep, shift, scale, float32(intensity), float32(decay), jumps, penalty)
+    return Rates(keep, shift, scale, float32(intensity), float32(decay), jumps, penalty, path)
 
 
 def observation_space(params: MarketMakingParams) -> Box:
@@ -199,7 +218,8 @@ def observation_space(params: MarketMakingParams) -> Box:
     most = math.inf if params.max_inventory is None else 1.0
     low, high = [-most, 0.0], [most, 1.0]
     if params.observe == "full":
-        positive = params.midprice in ("geometric", "jumps")
+        named = isinstance(params.midprice, str)
+        positive = params.midprice in ("geometric", "jumps") if named else params.midprice.is_positive
         low += [-1.0 if positive else -math.inf, -math.inf]
         high += [math.inf, math.inf]
     return Box(np.array(low, dtype=np.float32), np.array(high, dtype=np.float32), dtype=np.float32)
@@ -221,6 +241,7 @@ class State(NamedTuple):
         bid_price: What the last step bid, price: the mid it began with, less the distance that counted; 0 where infos
             do not tell it.
         ask_price: What it asked, likewise.
+        path: The state of the model.
     """
 
     mid_price: np.float64
@@ -231,14 +252,17 @@ class State(NamedTuple):
     ask_filled: np.bool_
     bid_price: np.float64
     ask_price: np.float64
+    path: part_of("midprice", "State")
 
 
 @jit
-def reset_row(params: Any, state: State, i: int) -> None:
+def reset_row(params: Any, derived: Any, state: State, random: Any, i: int) -> None:
     """Begin an episode at the initial price, with nothing in hand."""
     state.mid_price[i] = params.initial_price
     state.inventory[i] = state.cash[i] = state.wealth[i] = 0.0
     state.bid_filled[i] = state.ask_filled[i] = False
+    if derived.has_model:
+        params.midprice.begin(params.midprice, derived.path, state.path, random, i, params.initial_price)
 
 
 @jit
@@ -250,13 +274,10 @@ def fill_chance(distance: Any, derived: Any, linear: bool) -> Any:
 
 @jit
 def jump_log_factor(params: Any, derived: Any, random: Any, i: int) -> Any:
-    """The log of the factor by which all jumps of a step move the mid.
-
-    Given their number, a Poisson variate, it is normal with that many times the mean and the variance of one.
-    """
+    """The log of the factor by which all jumps of a step move the mid."""
     word_0, word_1, word_2, word_3 = streams.random_words(random, i)
     count = streams.poisson_of(streams.uniform64_of(word_0, word_1), derived.jumps)
-    return count * params.jump_mean + math.sqrt(float64(count)) * params.jump_sd * float64(maths.normal(word_2, word_3))
+    return merton.log_factor(params, count, float64(maths.normal(word_2, word_3)))
 
 
 @jit
@@ -278,14 +299,17 @@ def step_row(params: Any, derived: Any, state: State, random: Any, i: int, elaps
     inventory += bought - sold
     cash += sold * ask_price - bought * bid_price
 
-    move = derived.shift + derived.scale * float64(maths.normal(word_2, word_3))
-    if params.midprice == "brownian" or params.midprice == "ou":
-        mid = derived.keep * mid + move
+    z = float64(maths.normal(word_2, word_3))
+    if derived.has_model:
+        mid = params.midprice.move(params.midprice, derived.path, state.path, random, i, mid)
+    elif params.midprice == "brownian":
+        mid = brownian.advance(derived, mid, z)
+    elif params.midprice == "ou":
+        mid = ornstein_uhlenbeck.advance(derived, mid, z)
     elif params.midprice == "geometric":
-        mid = mid * maths.exp(move)
+        mid = geometric.advance(derived, mid, z)
     else:
-        # One factor: two may be 0 and infinite.
-        mid = mid * maths.exp(move + jump_log_factor(params, derived, random, i))
+        mid = merton.advance(derived, mid, z, jump_log_factor(params, derived, random, i))
 
     wealth = cash + inventory * mid
     state.mid_price[i], state.inventory[i], state.cash[i], state.wealth[i] = mid, inventory, cash, wealth
@@ -334,6 +358,7 @@ class MarketMakingVecEnv(KernelVecEnv[Any, Any]):
         - "jumps" (Merton 1976, "Option pricing when underlying stock returns are discontinuous"): the geometric step,
           compensated by ``-lambda (E[J] - 1) dt``, times a Poisson number (mean ``lambda dt``) of independent
           log-normal factors J;
+        - a model of ``sims.prices``: as that says, with draws of its own;
 
     4. the clock advances;
     5. reward and observation use S[t+1].

@@ -2,59 +2,36 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from abc import abstractmethod
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.market_making.closed_forms import Numbers
 from sims.market_making.policy_parameters import CHECKS
 from sims.market_making.quotes import LinearQuotes, QuoteRow, TabulatedQuotes, read_observation
+from sims.parameters import Numbers
+from sims.policies import ParametricPolicy
 
 #: The most tables that one policy works out; each takes about a tenth of a second, and often some hundred KB.
 MAX_TABLES = 64
 
 
-class QuotingPolicy(ABC):
+class QuotingPolicy(ParametricPolicy):
     """A frozen dataclass whose quotes depend on the units held and the time step alone.
 
-    A subclass names its parameters as fields, each of which ``CHECKS`` knows, and says in ``_make_quotes`` what
-    follows from them. A parameter that is one number per sub-env makes a policy for that many sub-envs.
+    Actions are float32 (N, 2): distances of the bid and the ask from the mid, price; they may be negative.
     """
 
-    _quotes: LinearQuotes | TabulatedQuotes
+    checks = CHECKS
+    widths = (2, 4)
 
-    def __post_init__(self) -> None:
-        # The record is frozen for its users; here its fields are still being made.
-        for name, value in self._parameters().items():
-            if name in CHECKS:
-                object.__setattr__(self, name, CHECKS[name](value, f"{type(self).__name__}: {name}"))
-        lengths = {name: len(values) for name, values in self._per_env().items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"{type(self).__name__}: expected as many numbers in each parameter, got {lengths}")
-        object.__setattr__(self, "_quotes", self._make_finite_quotes())
-
-    def _make_finite_quotes(self) -> LinearQuotes | TabulatedQuotes:
-        quotes = None
-        with np.errstate(all="ignore"), suppress(OverflowError, ZeroDivisionError):
-            quotes = self._make_quotes()
-        if quotes is None or not all(np.isfinite(part).all() for part in quotes):
-            raise ValueError(f"{type(self).__name__}: expected parameters that give finite quotes, got {self}")
-        return quotes
+    _plan: LinearQuotes | TabulatedQuotes
 
     @abstractmethod
-    def _make_quotes(self) -> LinearQuotes | TabulatedQuotes:
+    def _make_plan(self) -> LinearQuotes | TabulatedQuotes:
         """What the policy quotes by, from its checked parameters."""
-
-    def _parameters(self) -> dict[str, Any]:
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.init}  # type: ignore[arg-type]
-
-    def _per_env(self) -> dict[str, NDArray[np.float64]]:
-        """The parameters that differ between sub-envs."""
-        return {name: value for name, value in self._parameters().items() if isinstance(value, np.ndarray)}
 
     def quotes(self, inventory: Any, step: Any = 0) -> tuple[Any, Any]:
         """Distances of the bid and the ask from the mid, before they are rounded to float32.
@@ -66,40 +43,17 @@ class QuotingPolicy(ABC):
         Returns:
             Two float64, or float64 (N,): price.
         """
-        return self._quotes.distances(np.asarray(inventory, np.float64), np.asarray(step, np.float64))
+        return self._plan.distances(np.asarray(inventory, np.float64), np.asarray(step, np.float64))
 
-    def __call__(self, observations: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-        """Quotes for a batch of observations.
-
-        Args:
-            observations: (N, 2) or (N, 4).
-
-        Returns:
-            float32 (N, 2): distances of the bid and the ask from the mid, price; they may be negative.
-
-        Raises:
-            ValueError: The policy is for another number of sub-envs.
-        """
-        for name, values in self._per_env().items():
-            if len(values) != len(observations):
-                raise ValueError(
-                    f"{type(self).__name__}: expected observations of {len(values)} sub-envs (one {name} each), "
-                    f"got {len(observations)}"
-                )
+    def _act(self, observations: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
         level, time_left = observations[:, 0].astype(np.float64), observations[:, 1].astype(np.float64)
-        inventory, step = read_observation(self._quotes, level, time_left)
+        inventory, step = read_observation(self._plan, level, time_left)
         actions = np.empty((len(observations), 2), dtype=np.float32)
-        actions[:, 0], actions[:, 1] = self._quotes.distances(inventory, step)
+        actions[:, 0], actions[:, 1] = self._plan.distances(inventory, step)
         return actions
 
-    def row_policy(self) -> tuple[QuoteRow, LinearQuotes | TabulatedQuotes] | None:
-        """The policy for one sub-env at a time, compiled; bit for bit the same quotes.
-
-        Returns:
-            ``quote_row(parameters, observation, action)``, which reads an observation, float32 (2,) or (4,), and
-            writes an action, float32 (2,); and its parameters. None where one of them differs between sub-envs.
-        """
-        return None if self._per_env() else (self._quotes.quote_row, self._quotes)
+    def _row(self) -> QuoteRow:
+        return self._plan.quote_row
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from sekai.checks import check_count
 from sims.checks import as_real
-from sims.market_making.closed_forms import Numbers
-from sims.parameters import Randomized, check_parameter
+from sims.parameters import check_numbers, read_numbers, read_shared
+from sims.prices.volatility import volatility_factors
 
 #: Mids whose volatility is a fraction of the price.
 _RELATIVE_MIDPRICES = ("geometric", "jumps")
-
-
-def check_numbers(value: Any, where: str, *, above: float | None = None, least: float | None = None) -> Numbers:
-    """A float, or a read-only float64 (N,); an array of one and the same number counts as the number.
-
-    Args:
-        value: A number, or a sequence of them, one per sub-env.
-        where: What the error message calls it.
-        above: What every number has to be greater than.
-        least: What every number has to be at least.
-
-    Raises:
-        TypeError: It is neither.
-        ValueError: A number is not finite or out of range, or a sequence is not one-dimensional.
-    """
-    numbers = check_parameter(where, value, above=above, least=least)
-    if isinstance(numbers, Randomized):
-        raise TypeError(f"{where}: expected a number, or one per sub-env, got {value!r}")
-    if isinstance(numbers, np.ndarray) and np.all(numbers == numbers[0]):
-        return float(numbers[0])
-    return numbers
 
 
 def _check_horizon(value: Any, where: str) -> float:
@@ -97,30 +73,21 @@ def read_parameter(vec: Any, where: str, name: str, per_env: bool = False) -> An
 
     Returns:
         The value that all sub-envs share, or float64 (N,). The volatility is in price per square root of time: that of
-        a mid which moves by a fraction of its price is taken at the initial price.
+        a mid which moves by a fraction of its price is taken at the initial price. Of a mid with a model it is the
+        model's, without its jumps.
 
     Raises:
-        ValueError: It is drawn anew at each episode, or differs between sub-envs where it may not.
+        ValueError: It is drawn anew at each episode, or differs between sub-envs where it may not; or it is the
+            volatility of a model that has no such number.
     """
-    # One record for all sub-envs; or one each, where they are envs of their own.
-    records = list({id(record): record for record in vec.get_attr("params")}.values())
     if not per_env:
-        values = [getattr(record, name) for record in records]
-        if any(isinstance(value, (np.ndarray, Randomized)) or value != values[0] for value in values):
-            raise ValueError(f"{where}: expected sub-envs of one {name}, got {sorted(values, key=str)}")
-        return values[0]
-    numbers = [_read_numbers(record, where, name) for record in records]
-    return numbers[0] if len(numbers) == 1 else np.array([np.asarray(number).item() for number in numbers])
+        return read_shared(vec, where, name)
+    factors = partial(_volatility_factors, where=where) if name == "volatility" else None
+    return read_numbers(vec, where, name, factors)
 
 
-def _read_numbers(record: Any, where: str, name: str) -> Any:
-    factors = {name: getattr(record, name)}
-    if name == "volatility" and record.midprice in _RELATIVE_MIDPRICES:
-        factors["initial_price"] = record.initial_price
-    for factor, value in factors.items():
-        if isinstance(value, Randomized):
-            raise ValueError(
-                f"{where}: {factor} is drawn anew at each episode ({value}), where a policy cannot see it; "
-                f"give the {name} to quote by, for_env(..., {name}=...)"
-            )
-    return math.prod(factors.values())
+def _volatility_factors(record: Any, where: str) -> dict[str, Any]:
+    if not isinstance(record.midprice, str):
+        return volatility_factors(record.midprice, "midprice", record.initial_price, where, "volatility")
+    start = {"initial_price": record.initial_price} if record.midprice in _RELATIVE_MIDPRICES else {}
+    return {"volatility": record.volatility, **start}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.kernels import jit
-from sims.market_making.closed_forms import Numbers
+from sims.parameters import Numbers
 
 #: A compiled function ``quote_row(parameters, observation, action)``.
 QuoteRow: TypeAlias = Callable[[Any, NDArray[np.float32], NDArray[np.float32]], None]

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.vector import KernelVecEnv, shared
-from sims.data import NAMES, PriceHistory, as_history, load_history
+from sims.data import PriceHistory
+from sims.data.bundled import read_history
+from sims.prices import is_nearly_model
 from sims.trading import market
 from sims.trading.baselines import AlwaysFlat, BuyAndHold, Momentum
 from sims.trading.plot import plot_trading
@@ -17,6 +19,8 @@ from sims.trading.plot import plot_trading
 
 class TradingVecEnv(KernelVecEnv[NDArray[np.float32], Any]):
     """Trade one asset along a price history: every sub-env is an account somewhere on the same history.
+
+    With a price model instead, ``Trading-v0`` is a ``SimulatedTradingVecEnv``.
 
     One step is one bar. Between steps the agent stands at the close of bar ``i``, with everything up to that close
     seen. It names the weight ``w`` it wants: the value of its position over its wealth. In this order:
@@ -109,9 +113,9 @@ class TradingVecEnv(KernelVecEnv[NDArray[np.float32], Any]):
         **others: Any,
     ) -> None:
         # What was given is read here, once: parameters are checked and prepared again whenever one is changed.
-        prices = "nasdaq" if prices is None else prices
-        read = load_history if isinstance(prices, str) and prices in NAMES else as_history
-        history = read(prices, price=price, zero_volume=zero_volume)
+        if is_nearly_model(prices):
+            raise TypeError(f"prices: expected a history, got {prices}: a model is for SimulatedTradingVecEnv")
+        history = read_history("nasdaq" if prices is None else prices, price=price, zero_volume=zero_volume)
         if execution is None:
             execution = history.execution
         super().__init__(num_envs, prices=history, execution=execution, **others)

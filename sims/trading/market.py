@@ -6,7 +6,6 @@ per price, and rates are fractions.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,23 +13,23 @@ from numpy import float32, float64, int64
 from numpy.typing import NDArray
 
 from sekai.checks import check_count
-from sekai.kernels import jit, streams
+from sekai.kernels import jit
 from sekai.spaces import Box, Discrete, Space
+from sims.bars import (
+    EXECUTIONS,
+    MAX_WEALTH,
+    REWARDS,
+    START_WEALTH,
+    Start,
+    check_bars,
+    check_fraction,
+    check_start,
+    first_bar,
+    reward_of,
+)
 from sims.checks import check_choice
 
-#: Wealth at the start of an episode.
-START_WEALTH = 1.0
-#: Least growth of wealth per bar that the log reward tells apart; ruin pays ``log(GROWTH_FLOOR)``, not -inf.
-GROWTH_FLOOR = 1e-6
-#: Wealth above which an episode is truncated. One more bar from here stays far inside float64, given the limits that
-#: ``sims.data.PriceHistory`` sets to prices and their rises.
-MAX_WEALTH = 1e100
-
-_CHOICES = {
-    "actions": ("discrete", "weight"),
-    "execution": ("open", "close"),
-    "reward": ("log_growth", "return"),
-}
+_CHOICES = {"actions": ("discrete", "weight"), "execution": EXECUTIONS, "reward": REWARDS}
 
 
 # -- records -----------------------------------------------------------------------------------------------
@@ -109,35 +108,26 @@ class Account(NamedTuple):
     units_traded: float64
 
 
-class Start(NamedTuple):
-    """What a reset can be told.
-
-    Attributes:
-        start: The bar to begin at; -1 for one drawn uniformly from all on which a whole episode fits.
-    """
-
-    start: int = -1
-
-
 # -- one row -----------------------------------------------------------------------------------------------
 
 
 @jit
 def reset_row(params: Any, derived: Prices, state: Any, random: Any, i: int, options: Start) -> None:
-    """Begin an episode, flat and with a wealth of 1.
-
-    A start is drawn even where one is named, so that naming one moves no later draw.
-    """
+    """Begin an episode, flat and with a wealth of 1."""
     last = len(derived.close) - 1
-    room = 1 if params.episode_length is None else params.episode_length
-    drawn = streams.integers(random, i, params.lookback, last - room + 1)
-    bar = options.start if options.start >= 0 else drawn
+    bar = first_bar(random, i, params.lookback, params.episode_length, last, options.start)
     state.bar[i] = bar
     state.end[i] = last if params.episode_length is None else min(bar + params.episode_length, last)
+    open_account(state, i, derived.close[bar])
+
+
+@jit
+def open_account(state: Any, i: int, price: float) -> None:
+    """Begin with cash alone, at a price."""
     state.units[i], state.cash[i] = 0.0, START_WEALTH
-    state.price[i], state.wealth[i], state.position[i] = derived.close[bar], START_WEALTH, 0.0
+    state.price[i], state.wealth[i], state.position[i] = price, START_WEALTH, 0.0
     state.turnover[i], state.cost[i], state.borrow[i] = 0.0, 0.0, 0.0
-    state.fill_price[i], state.units_traded[i] = derived.close[bar], 0.0
+    state.fill_price[i], state.units_traded[i] = price, 0.0
 
 
 @jit
@@ -181,27 +171,25 @@ def trade_row(units: float, cash: float, price: float, weight: float, rate: floa
 
 
 @jit
-def step_row(params: Any, derived: Prices, state: Any, i: int, action: Any) -> tuple[float, bool, bool]:
-    """Advance an account by one bar.
+def hold_row(params: Any, state: Any, i: int, action: Any, price: float, close: float) -> tuple[float, bool, bool]:
+    """Advance an account by one bar, given its prices.
 
     In this order: trade to the weight wanted at the execution price, or close out an account that cannot pay for
     that (the position held before earns the gap from the last close up to there); pay ``borrow_rate`` on the value
     of a short position at that price; hold the position to the next close; mark the account there.
 
     Args:
-        params: See ``TradingParams``.
-        derived: The prices.
-        state: Columns of accounts; ``bar < T - 1`` and ``wealth > 0`` in row ``i``.
+        params: ``actions``, ``transaction_cost``, ``borrow_rate`` and ``reward``, as ``TradingParams`` has them.
+        state: Columns of accounts; ``wealth > 0`` in row ``i``.
         i: The row.
         action: 0, 1 or 2, or an array (1,) of a weight in [-1, 1].
+        price: The execution price.
+        close: The close of the bar.
 
     Returns:
-        The reward; whether the account is ruined; whether this was the last bar of the episode, or wealth is above
-        ``MAX_WEALTH``.
+        The reward; whether the account is ruined; whether wealth is above ``MAX_WEALTH``.
     """
     weight = action - 1.0 if params.actions == "discrete" else float64(action[0])
-    bar = state.bar[i]
-    price = derived.execution[bar]
     wealth = state.cash[i] + state.units[i] * price
     units, cash, traded, cost = trade_row(state.units[i], state.cash[i], price, weight, params.transaction_cost)
     borrow = params.borrow_rate * (-units * price) if units < 0.0 else 0.0
@@ -210,16 +198,28 @@ def step_row(params: Any, derived: Prices, state: Any, i: int, action: Any) -> t
     state.cost[i], state.borrow[i] = cost, borrow
     state.fill_price[i], state.units_traded[i] = price, units - state.units[i]
 
-    bar += 1
-    close = derived.close[bar]
     position = units * close
     wealth = cash + position
     growth = wealth / state.wealth[i]
-    reward = math.log(max(growth, GROWTH_FLOOR)) if params.reward == "log_growth" else growth - 1.0
-    state.bar[i], state.units[i], state.cash[i] = bar, units, cash
+    reward = reward_of(growth, params.reward)
+    state.units[i], state.cash[i] = units, cash
     state.price[i], state.wealth[i] = close, wealth
     state.position[i] = position / wealth if wealth > 0.0 else 0.0
-    return reward, wealth <= 0.0, bar >= state.end[i] or wealth > MAX_WEALTH
+    return reward, wealth <= 0.0, wealth > MAX_WEALTH
+
+
+@jit
+def step_row(params: Any, derived: Prices, state: Any, i: int, action: Any) -> tuple[float, bool, bool]:
+    """Advance an account by one bar of the history; ``bar < T - 1`` before. See ``hold_row``.
+
+    Returns:
+        The reward; whether the account is ruined; whether this was the last bar of the episode, or wealth is above
+        ``MAX_WEALTH``.
+    """
+    bar = state.bar[i]
+    reward, ruined, is_rich = hold_row(params, state, i, action, derived.execution[bar], derived.close[bar + 1])
+    state.bar[i] = bar + 1
+    return reward, ruined, bar + 1 >= state.end[i] or is_rich
 
 
 @jit
@@ -242,22 +242,24 @@ def check(params: TradingParams) -> None:
         TypeError: Something is of another type.
         ValueError: Something is out of its range.
     """
-    check_count(params.lookback, "lookback")
-    steps = 1 if params.episode_length is None else check_count(params.episode_length, "episode_length")
-    for name in ("transaction_cost", "borrow_rate"):
-        number = getattr(params, name)
-        if not 0.0 <= number < 1.0:
-            raise ValueError(f"{name}: expected a number in [0, 1), got {number}")
-    for name, choices in _CHOICES.items():
-        check_choice(name, getattr(params, name), choices)
+    check_terms(params)
     if params.execution == "open" and params.prices.open is None:
         raise ValueError("execution='open': expected prices with a column 'open', got closes alone")
-    needed = params.lookback + steps + 1
-    if len(params.prices) < needed:
-        raise ValueError(
-            f"prices: expected at least {needed} bars (lookback {params.lookback} + "
-            f"{steps} step{'s' * (steps > 1)} of an episode + 1), got {len(params.prices)}"
-        )
+    check_bars(params.lookback, params.episode_length, len(params.prices))
+
+
+def check_terms(params: Any) -> None:
+    """Refuse what is out of its range of what an account is told, wherever its prices come from.
+
+    Raises:
+        TypeError: Something is of another type.
+        ValueError: Something is out of its range.
+    """
+    check_count(params.lookback, "lookback")
+    for name in ("transaction_cost", "borrow_rate"):
+        check_fraction(name, getattr(params, name))
+    for name, choices in _CHOICES.items():
+        check_choice(name, getattr(params, name), choices)
 
 
 def check_options(params: TradingParams, options: Start) -> None:
@@ -266,9 +268,7 @@ def check_options(params: TradingParams, options: Start) -> None:
     Raises:
         ValueError: It is one.
     """
-    first, last = params.lookback, len(params.prices) - 2
-    if not first <= options.start <= last:
-        raise ValueError(f"start: expected an integer in [{first}, {last}], got {options.start}")
+    check_start(options.start, params.lookback, len(params.prices))
 
 
 def prepare(params: TradingParams) -> Prices:
@@ -278,7 +278,7 @@ def prepare(params: TradingParams) -> Prices:
     return Prices(close, execution, returns=(close[1:] / close[:-1] - 1.0).astype(float32))
 
 
-def observation_space(params: TradingParams) -> Space[Any]:
+def observation_space(params: Any) -> Space[Any]:
     """Returns above -1 (float32 may round to it), then a weight, which falls without bound as a short loses."""
     low = np.full(params.lookback + 1, -1.0, dtype=float32)
     high = np.full(params.lookback + 1, np.inf, dtype=float32)
@@ -286,6 +286,6 @@ def observation_space(params: TradingParams) -> Space[Any]:
     return Box(low, high, dtype=float32)
 
 
-def action_space(params: TradingParams) -> Space[Any]:
+def action_space(params: Any) -> Space[Any]:
     """A position to take, or a weight."""
     return Discrete(3) if params.actions == "discrete" else Box(-1.0, 1.0, (1,), float32)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sekai.rollouts import Rollout
+from sims.bars import START_WEALTH
 from sims.plots.episodes import Episode, find_episode
 from sims.plots.pages import draw_episode, new_page
 from sims.plots.panels import draw_inventory, draw_trades, draw_wealth, share_time
-from sims.trading.market import START_WEALTH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 from decimal import Decimal, localcontext
 from types import SimpleNamespace
 
@@ -11,12 +12,12 @@ import numpy as np
 import pytest
 
 from sekai import SyncVecEnv, VecRecordEpisodeStatistics
+from sekai.vector import Randomized
 from sekai.vector.native.single import SingleEnv
 from sims.market_making import MarketMakingVecEnv
 from sims.market_making.baselines import GLFT, POLICIES, AvellanedaStoikov, CarteaJaimungal, FixedSpread
 from sims.market_making.closed_forms import log_values, long_run_skew, static_half_spread
 from sims.market_making.policy import MAX_TABLES
-from sims.parameters import Randomized
 
 MARKET = {"volatility": 2.0, "arrival_rate": 140.0, "fill_decay": 1.5}
 EPISODE = {"horizon": 1.0, "n_steps": 200, "max_inventory": 50}
@@ -269,7 +270,7 @@ def test_log_values_refuse_what_would_never_end():
     ],
 )
 def test_parameters_whose_quotes_are_no_numbers_are_refused(policy):
-    with pytest.raises(ValueError, match=r"^\w+: expected parameters that give finite quotes, got \w+\(.*volatility="):
+    with pytest.raises(ValueError, match=r"^\w+: expected parameters that give finite actions, got \w+\(.*volatility="):
         policy()
 
 
@@ -655,3 +656,10 @@ def test_the_volatility_of_a_mid_that_moves_by_fractions_is_taken_at_the_initial
         AvellanedaStoikov.for_env(MarketMakingVecEnv(2, **terms))
     assert AvellanedaStoikov.for_env(MarketMakingVecEnv(2, **terms), volatility=1.5).volatility == 1.5
     FixedSpread.for_env(MarketMakingVecEnv(2, **terms))
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 3), (1, 3, 2)], ids=str)
+def test_what_is_no_batch_of_observations(shape):
+    expected = f"FixedSpread: expected observations of shape (N, 2) or (N, 4), got {shape}"
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        FixedSpread(half_spread=1.0)(np.ones(shape, np.float32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -12,9 +13,18 @@ from hypothesis import strategies as st
 from naive_trading import NaiveTrader
 
 from sekai.kernels.streams import Streams
+from sims.bars import GROWTH_FLOOR, Start
 from sims.data import as_history
 from sims.trading import TradingParams, TradingVecEnv
-from sims.trading.market import GROWTH_FLOOR, Account, Start, observe_row, prepare, reset_row, step_row, trade_row
+from sims.trading.market import (
+    Account,
+    hold_row,
+    observe_row,
+    prepare,
+    reset_row,
+    step_row,
+    trade_row,
+)
 
 BARS, ROWS, LOOKBACK = 40, 24, 3
 
@@ -24,8 +34,10 @@ QUICK = [("log_growth", "discrete", None), ("return", "weight", 7)]
 SETTINGS = [(0.01, 0.0, 0.0), (0.02, 1e-3, 1e-4), (0.6, 0.3, 0.05)]
 
 
-def interpreted(kernel):
-    return getattr(kernel, "py_func", kernel)
+def interpreted(kernel, **callees):
+    """A kernel in plain Python, and those that it calls by these names."""
+    plain = getattr(kernel, "py_func", kernel)
+    return FunctionType(plain.__code__, {**plain.__globals__, **callees})
 
 
 def random_prices(rng, sd):
@@ -135,13 +147,14 @@ def test_compiled_equals_interpreted(sd, cost, borrow, reward, actions, length):
         interpreted(reset_row)(params, derived, state, random, i, Start())
     np.testing.assert_array_equal(random.counter, env.streams.counter)
     weights = random_weights(rng, (BARS, ROWS, 1))
+    step = interpreted(step_row, hold_row=interpreted(hold_row))
     frozen = np.zeros(ROWS, bool)
     for batch in weights if actions == "weight" else np.sign(weights[..., 0]).astype(np.int64) + 1:
         for left, right in zip(read_account(env), state, strict=True):
             np.testing.assert_array_equal(left, right)
         result = env.step(batch)
         for i in np.flatnonzero(~frozen):
-            told = interpreted(step_row)(params, derived, state, i, batch[i])
+            told = step(params, derived, state, i, batch[i])
             assert (result.rewards[i], result.terminated[i], result.truncated[i]) == told
             interpreted(observe_row)(derived, state, i, observation)
             np.testing.assert_array_equal(result.observations[i], observation)

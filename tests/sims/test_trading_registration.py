@@ -29,7 +29,7 @@ def test_registering_imports_no_market():
 
 def test_the_spec_is_native():
     spec = sekai.spec("Trading-v0")
-    assert spec.vector_entry_point == "sims.trading.env:TradingVecEnv"
+    assert spec.vector_entry_point == "sims.trading.simulated:make_trading"
     with sekai.make_vec("Trading-v0", num_envs=2) as vec:
         assert type(vec.unwrapped).__name__ == "TradingVecEnv"
         assert vec.get_attr("lookback") == [32, 32]
