@@ -75,21 +75,7 @@ def find_columns(
         ValueError: There are no closes, there are two of something, or what looks like dates or opens is not named so.
     """
     listed = list(names)
-    plain: dict[str, Any] = {}
-    doubles = set()
-    for name in listed:
-        key = plain_name(name)
-        if key in plain:
-            doubles.add(key)
-        plain.setdefault(key, name)
-
-    def pick(keys: Sequence[str]) -> Any:
-        key = next((key for key in keys if key in plain), None)
-        if key in doubles:
-            both = ", ".join(repr(str(name)) for name in listed if plain_name(name) == key)
-            raise ValueError(f"{where}: expected one column {key!r}, got {both}: leave out all but one")
-        return None if key is None else plain[key]
-
+    plain, pick = _by_plain_name(listed, where)
     found = {"close": _pick_closes(listed, plain, pick, where, price)}
     adjusted = pick(_NAMES["adj_close"])
     is_adjusted = found["close"] == adjusted
@@ -122,6 +108,43 @@ def find_columns(
     others = [name for name in listed if name not in found.values()]
     found.update(_find_dates(others, plain, pick, first, cells, where, index))
     return found
+
+
+def find_dates(
+    names: Iterable[Any],
+    first: Callable[[Any], Any],
+    cells: Callable[[Any], NDArray[Any]],
+    *,
+    where: str,
+    index: Any = None,
+) -> dict[str, Any]:
+    """The columns of "date" and "time" (of day), those that there are; arguments are those of ``find_columns``.
+
+    Raises:
+        ValueError: There are two of something, or what looks like dates is not named so.
+    """
+    listed = list(names)
+    return _find_dates(listed, *_by_plain_name(listed, where), first, cells, where, index)
+
+
+def _by_plain_name(names: list[Any], where: str) -> tuple[dict[str, Any], Callable[[Sequence[str]], Any]]:
+    """Names by their plain names, and what picks the first of some plain names that there is."""
+    plain: dict[str, Any] = {}
+    doubles = set()
+    for name in names:
+        key = plain_name(name)
+        if key in plain:
+            doubles.add(key)
+        plain.setdefault(key, name)
+
+    def pick(keys: Sequence[str]) -> Any:
+        key = next((key for key in keys if key in plain), None)
+        if key in doubles:
+            both = ", ".join(repr(str(name)) for name in names if plain_name(name) == key)
+            raise ValueError(f"{where}: expected one column {key!r}, got {both}: leave out all but one")
+        return None if key is None else plain[key]
+
+    return plain, pick
 
 
 def _pick_closes(

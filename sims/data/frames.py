@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ def as_table(prices: Any) -> Table:
     """
     pandas = sys.modules.get("pandas")
     if isinstance(prices, Mapping):
-        if pandas is not None and any(_is_dated(pandas, column) for column in prices.values()):
+        if pandas is not None and any(is_dated(column) for column in prices.values()):
             return _from_pandas(pandas, pandas.DataFrame(dict(prices)))  # which brings them to the same dates
         return Table(prices)
     if isinstance(prices, np.ndarray) and prices.dtype.names is not None:
@@ -55,15 +55,83 @@ def as_table(prices: Any) -> Table:
     )
 
 
+def refuse_other_indices(columns: Mapping[Any, Any]) -> None:
+    """Refuse Series whose rows are not the same ones, which positions alone would join.
+
+    Raises:
+        ValueError: They are not.
+    """
+    pandas = sys.modules.get("pandas")
+    series = {} if pandas is None else {k: each for k, each in columns.items() if isinstance(each, pandas.Series)}
+    for name, each in series.items():
+        first = next(iter(series))
+        if not each.index.equals(series[first].index):
+            raise ValueError(
+                f"prices: expected Series of one index, got {str(first)!r} and {str(name)!r} with different ones: "
+                "hand in pandas.DataFrame(prices), which joins them by it"
+            )
+
+
+def refuse_long(prices: Any) -> None:
+    """Refuse a table of pandas with a row for each date and asset, with what makes one of it with a column per asset.
+
+    Raises:
+        ValueError: It is one.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(prices, (pandas.DataFrame, pandas.Series)):
+        return
+    if prices.index.nlevels > 1:
+        what = "prices" if isinstance(prices, pandas.Series) else "frame['close']"
+        raise ValueError(
+            f"prices: expected a row per bar and a column of closes per asset, got an index of {prices.index.nlevels} "
+            f"levels ({', '.join(map(str, prices.index.names))}): hand in {what}.unstack()"
+        )
+
+
+def split_frame(prices: Any) -> dict[str, Any] | None:
+    """The frames of several assets, out of one of pandas with two levels of columns, as yfinance has it.
+
+    Rows in which an asset has nothing at all are left out of its frame.
+
+    Returns:
+        They, by the names of the assets; None for anything else.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(prices, pandas.DataFrame) or prices.columns.nlevels != 2:
+        return None
+    for level in (0, 1):
+        if {"close", "adj_close"} & set(map(plain_name, prices.columns.get_level_values(level))):
+            names = prices.columns.get_level_values(1 - level).unique()
+            return unique_names((name, prices.xs(name, axis=1, level=1 - level).dropna(how="all")) for name in names)
+    return None
+
+
+def unique_names(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    """Assets by their names, which are text from here on.
+
+    Raises:
+        ValueError: Two names are the same text.
+    """
+    found: dict[str, Any] = {}
+    for name, each in pairs:
+        if str(name) in found:
+            raise ValueError(f"prices: expected assets of different names, got {str(name)!r} twice")
+        found[str(name)] = each
+    return found
+
+
 def is_path(prices: Any) -> bool:
     """Whether prices are the path of a file."""
     return isinstance(prices, (str, os.PathLike))
 
 
-def _is_dated(pandas: Any, column: Any) -> bool:
-    return isinstance(column, pandas.Series) and (
-        _has_dates(pandas, column.index) or _may_be_dates(pandas, column.index)
-    )
+def is_dated(column: Any) -> bool:
+    """Whether a column is a Series of pandas with dates of its own."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(column, pandas.Series):
+        return False
+    return _has_dates(pandas, column.index) or _may_be_dates(pandas, column.index)
 
 
 def _has_dates(pandas: Any, index: Any) -> bool:

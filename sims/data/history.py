@@ -18,6 +18,8 @@ from sims.data.csv_files import open_csv
 from sims.data.frames import as_table, is_path
 from sims.data.table import Table, show
 
+#: The note of a history whose dates came with a time zone.
+CONVERTED = "dates have been converted to UTC"
 #: Prices lie within ``1 / LIMIT`` and ``LIMIT``, and none is more than ``LIMIT`` times the one before: so returns fit
 #: into float32, and a market can compute with units and wealth without leaving float64.
 LIMIT = 1e38
@@ -150,7 +152,7 @@ def as_history(prices: Any, *, price: str | None = None, zero_volume: str | None
             price=price,
             index=table.index,
         )
-        return _make_history(table, roles, zero_volume)
+        return make_history(table, roles, zero_volume)
     file = open_csv(prices)
     if file.first and file.first[0].strip() == "Ticker":
         raise ValueError(
@@ -171,10 +173,10 @@ def as_history(prices: Any, *, price: str | None = None, zero_volume: str | None
     quick = file.read_quickly([name for name in roles.values() if name not in texts], texts)
     if quick is not None:
         try:
-            return _make_history(quick, roles, zero_volume)
+            return make_history(quick, roles, zero_volume)
         except ValueError:
             pass  # the careful reader names the line
-    return _make_history(read_carefully(), roles, zero_volume)
+    return make_history(read_carefully(), roles, zero_volume)
 
 
 def _unused_cells(table: Table, column: Any) -> NDArray[Any]:
@@ -185,15 +187,24 @@ def _unused_cells(table: Table, column: Any) -> NDArray[Any]:
         return np.empty(0)
 
 
-def _make_history(table: Table, roles: Mapping[str, Any], zero_volume: str | None) -> PriceHistory:
-    """A history of the columns that have been found."""
+def make_history(table: Table, roles: Mapping[str, Any], zero_volume: str | None) -> PriceHistory:
+    """A history of the columns that have been found.
+
+    Args:
+        table: The columns.
+        roles: Names of columns by what they are, as ``find_columns`` gives them.
+        zero_volume: As for ``as_history``.
+
+    Raises:
+        ValueError: As for ``as_history``.
+    """
     cells = _read_cells(table, roles)
     notes: list[str] = []
     order = np.arange(len(cells["close"]))
     if "date" in cells:
         cells["date"], is_utc = _read_dates(table, roles, cells)
         if is_utc:
-            notes.append("dates have been converted to UTC")
+            notes.append(CONVERTED)
         days = cells["date"]
         if len(days) > 1 and (days[1:] < days[:-1]).all():
             order = order[::-1]
