@@ -10,7 +10,7 @@ from sims.order_book.fills import FillEstimate, estimate_fills, estimate_volatil
 from sims.order_book.flows import CST, Hawkes, SantaFe
 from sims.order_book.parameters import LimitOrderBookParams
 from sims.order_book.queue_laws import FillChances, fill_chance, measure_fill_chances
-from sims.order_book.record import record_tape
+from sims.order_book.record import record_tape, recorded_tape
 from sims.order_book.replay import ReplayParams, ReplayVecEnv
 from sims.order_book.start import StartBook
 
@@ -38,4 +38,5 @@ __all__ = [
     "fill_chance",
     "measure_fill_chances",
     "record_tape",
+    "recorded_tape",
 ]

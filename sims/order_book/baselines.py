@@ -7,7 +7,6 @@ kinds of ``actions``. A policy is frozen: it acts by the numbers it was built wi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.checks import check_count
-from sekai.kernels.rolling import batch_of
 from sims.checks import check_number, check_range
 from sims.market_making.baselines import GLFT, AvellanedaStoikov
 from sims.market_making.quotes import LinearQuotes
 from sims.order_book import rules
 from sims.order_book.fills import FillEstimate, estimate_fills, estimate_volatility
 from sims.order_book.reading import read_shared
+from sims.policies import RowPolicy
 
 
-class BookPolicy(ABC):
+class BookPolicy(RowPolicy):
     """A frozen dataclass that acts by what one observation shows.
 
     Attributes:
@@ -34,30 +33,8 @@ class BookPolicy(ABC):
         dtype: Of an action.
     """
 
-    width: ClassVar[int] = 3
-    dtype: ClassVar[type] = np.int64
-
-    @abstractmethod
-    def _rule(self) -> tuple[Callable[[Any, Any, Any], None], Any]:
-        """The compiled policy of a row, and its parameters."""
-
-    def row_policy(self) -> tuple[Callable[[Any, Any, Any], None], Any]:
-        """The policy for one sub-env at a time, compiled.
-
-        Returns:
-            ``row(parameters, observation, action)``, which reads an observation (width,) and writes an action; and its
-            parameters.
-        """
-        return self._rule()
-
-    def __call__(self, observations: NDArray[np.floating[Any]]) -> NDArray[Any]:
-        """Actions, (N, width), for a batch of observations (N, numbers)."""
-        row, parameters = self._rule()
-        observations = observations.view()
-        observations.flags.writeable = False  # as in a compiled rollout
-        actions = np.empty((len(observations), self.width), self.dtype)
-        batch_of(row)(parameters, observations, actions)
-        return actions
+    width = 3
+    dtype = np.int64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,13 +340,17 @@ def _spread(profile: Any, n_steps: int) -> NDArray[np.float64]:
     return np.maximum(np.diff(until), 0.0)
 
 
-#: Builders of the baselines by the names that ``sekai run --policy`` takes; each takes a VecEnv. The last two are for
-#: ``actions="orders"`` and ``actions="execution"``, which they say where an env takes others.
-POLICIES: dict[str, Callable[[Any], Any]] = {
-    "fixed-offset": FixedOffset.for_env,
-    "join-best": JoinBest.for_env,
-    "glft": InventorySkew.for_env,
-    "avellaneda-stoikov": partial(InventorySkew.for_env, rule="avellaneda-stoikov"),
-    "imbalance-taker": ImbalanceTaker.for_env,
-    "twap": TWAP.for_env,
+#: Builders of the baselines by the actions that they are for and the names that ``sekai run --policy`` takes; each
+#: takes a VecEnv.
+POLICIES: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "quotes": {
+        "fixed-offset": FixedOffset.for_env,
+        "join-best": JoinBest.for_env,
+        "glft": InventorySkew.for_env,
+        "avellaneda-stoikov": partial(InventorySkew.for_env, rule="avellaneda-stoikov"),
+    },
+    "orders": {"imbalance-taker": ImbalanceTaker.for_env},
+    "execution": {"twap": TWAP.for_env},
 }
+#: Those that measure fills in a simulation of the market first.
+SIMULATING = ("glft", "avellaneda-stoikov")

@@ -22,6 +22,7 @@ from numpy import int64, uint16, uint64
 
 from sekai.kernels import jit, prefetch
 from sekai.vector import column
+from sims.order_book import log
 
 #: The lots of a level at most, which are counted in 16 bits.
 MOST_LOTS = 65_535
@@ -51,6 +52,7 @@ class BookRules(NamedTuple):
         lowest_price: Below it no order may rest, ticks.
         highest_price: Above it no order may rest, ticks.
         self_trade: What happens where an own order meets another one: "cancel_resting", or "cancel_incoming".
+        record_messages: Changes of the book in an episode that are kept in its log, at most; 0 for no log.
         replays: Whether it is the book of a file, see ``tape_book.TapeRules``: never.
     """
 
@@ -60,6 +62,7 @@ class BookRules(NamedTuple):
     lowest_price: int = ANY_PRICE[0]
     highest_price: int = ANY_PRICE[1]
     self_trade: str = "cancel_resting"
+    record_messages: int = 0
     replays: bool = False
 
 
@@ -82,6 +85,7 @@ class Book(NamedTuple):
         tallies: What became of orders, by ``CAME`` to ``EVICTED``, and of their lots. Those that came rest, or were
             refused since they did not fit, or executed, cancelled, or evicted since the best moved too far away; an
             order counts when its last lot goes.
+        log: What has happened since ``begin_log``, see ``log``.
     """
 
     nodes: column(np.uint16, count_words)  # type: ignore[valid-type]
@@ -91,6 +95,7 @@ class Book(NamedTuple):
     own_price: column(np.int32, "rules.slots")  # type: ignore[valid-type]
     fills: column(np.int64, 2, 2)  # type: ignore[valid-type]
     tallies: column(np.int64, 5, 2)  # type: ignore[valid-type]
+    log: column(np.float64, log.count_entries, log.PARTS)  # type: ignore[valid-type]
 
 
 # -- parts ---------------------------------------------------------------------------------------------------
@@ -132,6 +137,7 @@ def clear_row(rules: BookRules, book: Any, i: int, bid: int, ask: int) -> None:
         book.own_price[i, slot] = -1
     book.bid[i], book.ask[i], book.count[i] = bid, ask, 0
     clear_tallies(book, i)
+    log.set_room(rules, book, i, 0)
 
 
 @jit(allocates=False)
@@ -141,6 +147,21 @@ def clear_tallies(book: Any, i: int) -> None:
         book.tallies[i, what, ORDERS] = book.tallies[i, what, OF_LOTS] = 0
     for side in range(2):
         book.fills[i, side, 0] = book.fills[i, side, 1] = 0
+
+
+@jit(allocates=False)
+def begin_log(rules: BookRules, book: Any, i: int) -> None:
+    """Begin the log of a row at time 0, with the orders that rest: by price, and at each as they came."""
+    if rules.record_messages > 0:
+        nodes, ring, half = book.nodes[i], rules.ring, rules.ring // 2
+        bid, ask = int64(book.bid[i]), int64(book.ask[i])
+        log.set_room(rules, book, i, rules.slots + rules.max_orders)
+        for price in range(ask - half + 1, bid + half):
+            k = int64(nodes[word(level_of(price, ring), NEXT)])
+            while k >= ring:
+                log.write(rules, book, i, CAME, int64(nodes[word(k, LOTS)]), k, BUY if price <= bid else SELL, price)
+                k = int64(nodes[word(k, NEXT)])
+        book.log[i, 0, log.LAST] = book.log[i, 0, log.COUNT] + rules.record_messages
 
 
 @jit(allocates=False)
@@ -256,6 +277,7 @@ def add_row(rules: BookRules, book: Any, i: int, side: int, price: int, lots: in
     nodes[word(k, LEVEL)], nodes[word(k, LOTS)] = uint16(level), uint16(lots)
     nodes[word(last, NEXT)] = nodes[word(level, PREVIOUS)] = uint16(k)
     nodes[word(level, LOTS)] = uint16(held + lots)
+    log.write(rules, book, i, CAME, lots, k, side, price)
     # A reference, where nobody is, gives way to an own order.
     if side == BUY:
         if no_bid or price > bid:
@@ -271,9 +293,11 @@ def add_row(rules: BookRules, book: Any, i: int, side: int, price: int, lots: in
 
 
 @jit(allocates=False)
-def drop(rules: BookRules, book: Any, i: int, k: int, lots: int) -> None:
-    """Some lots of an order go; with the last one the order does. The bests are somebody else's."""
+def drop(rules: BookRules, book: Any, i: int, what: int, k: int, lots: int) -> None:
+    """Some lots of an order go, and are counted; with the last one the order does. The bests are somebody else's."""
     nodes, base = book.nodes[i], rules.ring + rules.slots
+    count_up(book, i, what, int64(lots == nodes[word(k, LOTS)]), lots)
+    log.write(rules, book, i, what, lots, k, 0, 0)
     level = int64(nodes[word(k, LEVEL)])
     nodes[word(level, LOTS)] -= uint16(lots)
     nodes[word(k, LOTS)] -= uint16(lots)
@@ -312,9 +336,7 @@ def move_best(rules: BookRules, book: Any, i: int, side: int, price: int) -> Non
         level = level_of(price + half + step if side == BUY else price - half - step, rules.ring)
         while nodes[word(level, LOTS)]:
             k = int64(nodes[word(level, NEXT)])
-            lots = int64(nodes[word(k, LOTS)])
-            count_up(book, i, EVICTED, 1, lots)
-            drop(rules, book, i, k, lots)
+            drop(rules, book, i, EVICTED, k, int64(nodes[word(k, LOTS)]))
     if side == BUY:
         book.ask[i] = min(int64(book.ask[i]), price + half - 1)
     else:
@@ -352,16 +374,14 @@ def take_row(rules: BookRules, book: Any, i: int, side: int, lots: int, worst: i
             if rules.self_trade == "cancel_incoming":
                 left = 0
                 break
-            count_up(book, i, CANCELLED, 1, resting)
-            drop(rules, book, i, k, resting)
+            drop(rules, book, i, CANCELLED, k, resting)
         else:
             amount = min(left, resting)
-            count_up(book, i, EXECUTED, int64(amount == resting), amount)
             if rests_own:
                 book.fills[i, side, 0] += amount
                 book.fills[i, side, 1] += amount * best
             taken, value, left = taken + amount, value + amount * best, left - amount
-            drop(rules, book, i, k, amount)
+            drop(rules, book, i, EXECUTED, k, amount)
         renew_best(rules, book, i, side)
     return taken, value, left
 
@@ -404,11 +424,8 @@ def cancel_row(rules: BookRules, book: Any, i: int, slot: int, lots: int) -> Non
     price = int64(book.own_price[i, slot])
     if price >= 0:
         k = rules.ring + slot
-        resting = int64(book.nodes[i, word(k, LOTS)])
-        gone = min(lots, resting)
-        count_up(book, i, CANCELLED, int64(gone == resting), gone)
         side = BUY if price <= book.bid[i] else SELL
-        drop(rules, book, i, k, gone)
+        drop(rules, book, i, CANCELLED, k, min(lots, int64(book.nodes[i, word(k, LOTS)])))
         renew_best(rules, book, i, side)
 
 

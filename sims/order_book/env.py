@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numba
 import numpy as np
@@ -73,7 +73,7 @@ def _start_books(params: Any) -> tuple[NDArray[Any], ...] | None:
         except ValueError:  # not one value for all
             if name in _OF_START:
                 return None
-    rules = BookRules(*(getattr(params.rules, name) for name in BookRules._fields))
+    rules = BookRules(*(getattr(params.rules, name) for name in BookRules._fields))._replace(record_messages=0)
     key = (rules, *(shared[name] for name in _OF_START))
     if key not in _STARTS_MADE:
         if len(_STARTS_MADE) >= _MOST_MADE:
@@ -154,6 +154,8 @@ class LimitOrderBookVecEnv(KernelVecEnv[Any, Any]):
         max_orders: None for four times as many as the flow leaves in the long run.
         slots: None for what the actions need: 2 of "quotes", 1 of "execution", 4 of "orders".
         self_trade: See ``BookRules``.
+        record_messages: Of how many messages of an episode each sub-env keeps a record, 48 bytes each, for
+            ``recorded_tape``; 0 for none. An order that executes several is as many messages.
         autoreset: Start a new episode in the step in which one ends (see ``sekai.VecEnv``).
         max_episode_steps: A time limit on top, as ``sekai.NativeVecEnv`` has it.
         autoreset_options: The options of autoresets, as ``sekai.NativeVecEnv`` has them; the market takes none.
@@ -169,8 +171,6 @@ class LimitOrderBookVecEnv(KernelVecEnv[Any, Any]):
     reset_row, step_row, observe_row = reset_row, step_row, observe_row
     observation_space, action_space = observation_space, actions.action_space
     parallel_from = 64
-    #: Builders of the policies offered by name; each takes a VecEnv of this market.
-    policies: ClassVar[Any] = POLICIES
     infos = INFOS
     reset_infos = RESET_INFOS
 
@@ -185,6 +185,7 @@ class LimitOrderBookVecEnv(KernelVecEnv[Any, Any]):
         max_orders: int | None = None,
         slots: int | None = None,
         self_trade: str = "cancel_resting",
+        record_messages: int = 0,
         **params: Any,
     ) -> None:
         for name, instead in (("step_by", "step"), ("rules", "ring, max_orders, slots, price_limits and self_trade")):
@@ -202,7 +203,7 @@ class LimitOrderBookVecEnv(KernelVecEnv[Any, Any]):
             max_orders = max(64, _power_of_two(min(4.0 * expected_orders(flow), _MOST_ORDERS)))
         if slots is None:
             slots = default_slots(params.get("actions", ""))
-        rules = BookRules(max_orders, ring, slots, *(price_limits or ANY_PRICE), self_trade)
+        rules = BookRules(max_orders, ring, slots, *(price_limits or ANY_PRICE), self_trade, record_messages)
         super().__init__(num_envs, flow=flow, rules=rules, step_by=step, **params)
         self._warn_of_growth()
 
@@ -218,6 +219,11 @@ class LimitOrderBookVecEnv(KernelVecEnv[Any, Any]):
                 f"got {most}: a full book refuses the orders that come (see the info 'refused')",
                 stacklevel=3,
             )
+
+    @property
+    def policies(self) -> dict[str, Callable[[Any], Any]]:
+        """Builders of the policies offered by name, those for its actions; each takes a VecEnv of this market."""
+        return POLICIES[self.actions]
 
     @property
     def plot_rollout(self) -> Callable[..., Any]:
@@ -241,6 +247,7 @@ class LimitOrderBookVecEnv(KernelVecEnv[Any, Any]):
             max_orders=rules.max_orders,
             slots=rules.slots,
             self_trade=rules.self_trade,
+            record_messages=rules.record_messages,
             **params,
         )
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import float32, float64, int32, int64, uint16, uint32, uint64
 
-from sekai.kernels import jit, maths, scratch, streams
+from sekai.kernels import jit, maths, prefetch, scratch, streams
 from sekai.vector import column
+from sims.order_book import log
 from sims.order_book.book import (
     BUY,
     CAME,
@@ -26,6 +27,7 @@ from sims.order_book.book import (
     NEXT,
     PREVIOUS,
     SELL,
+    WORDS,
     add_row,
     count_up,
     fill_hole,
@@ -57,6 +59,8 @@ class Clock(NamedTuple):
         messages: Events that changed the book.
         excitation: What past events add to the rates of the four kinds of orders, of a Hawkes flow, at a factor of 1.
         excited: The time for which that holds.
+        scale: What the rates of a Hawkes flow have been multiplied by since then.
+        pick: The word that says which order the next event cancels if it is a cancel, for ``prefetch_event``.
     """
 
     time: np.float64
@@ -65,6 +69,8 @@ class Clock(NamedTuple):
     messages: np.int64
     excitation: column(np.float64, 4)  # type: ignore[valid-type]
     excited: np.float64
+    scale: np.float64
+    pick: np.uint32
 
 
 class Rates(NamedTuple):
@@ -104,7 +110,7 @@ def draw_words(random: Any, i: int, m: int, flow: Any, kind: Any, pick: Any, spa
         pick: u4 (CHUNK,), out: which order.
         spare: u4 (CHUNK,), out: a word for its size, or for whether it happens; of flows that need it.
         drawn: i4 (CHUNK,), out: the distance of a limit order, ticks.
-        wait: f4 (CHUNK,), out: standard exponential variates.
+        wait: f4 (CHUNK,), out: standard exponential variates, the first of which is never read.
     """
     key, counter, third = random.key[i], random.counter[i], scratch(CHUNK, uint32)
     if flow.has_sizes or flow.by_distance:
@@ -113,10 +119,11 @@ def draw_words(random: Any, i: int, m: int, flow: Any, kind: Any, pick: Any, spa
     else:
         for j in range(m):
             kind[j], pick[j], third[j], _ = streams.philox(key, counter + uint64(j))
-    for j in range(m):
+    alone = int64(m == 2)  # one event, and the wait after it: what else there is to be read is left out
+    for j in range(alone, m):
         wait[j] = -maths.log(streams.uniform_of(third[j]))
     bits, accept, table = flow.offset_bits, flow.accept_offset, flow.drawn_offset
-    for j in range(m):
+    for j in range(m - alone):
         drawn[j] = drawn_of(pick[j], bits, accept, table)
 
 
@@ -130,12 +137,28 @@ def is_calm(nodes: Any, bid: Any, ask: Any, ring: Any) -> Any:
 @jit(allocates=False)
 def begin_clock(book: Any, clock: Any, random: Any, i: int, flow: Any, rates: Any) -> None:
     """Start the clock of a row, whose book stands, at 0."""
-    clock.time[i], clock.excited[i], clock.messages[i] = 0.0, 0.0, 0
+    clock.time[i], clock.excited[i], clock.messages[i], clock.pick[i] = 0.0, 0.0, 0, 0
+    clock.scale[i] = rates.scale
     for k in range(4):
         clock.excitation[i, k] = 0.0
     rate = rate_of(book, clock, i, flow, rates)
     _, _, third, _ = streams.philox(random.key[i], random.counter[i])
     clock.rate[i], clock.due[i] = rate, float64(-maths.log(streams.uniform_of(third))) / rate
+
+
+@jit(allocates=False)
+def prefetch_event(rules: Any, book: Any, clock: Any, i: int) -> None:
+    """Ask for the memory of the order that the next event of a row cancels, if it is a cancel.
+
+    Args:
+        rules: Of the books.
+        book: Books.
+        clock: Their clocks.
+        i: The row; nothing is done beyond the last one.
+    """
+    if i < len(book.bid):
+        k = (uint64(clock.pick[i]) * uint64(book.count[i])) >> uint64(32)
+        prefetch(book.nodes[i], WORDS * (rules.ring + rules.slots + int64(k)))
 
 
 @jit(allocates=False)
@@ -170,10 +193,12 @@ def advance_row(
     """
     due, now, excited = clock.due[i], clock.time[i], clock.excited[i]
     rate = rate_of(book, clock, i, flow, rates)
-    if (
-        rate != clock.rate[i]
-    ):  # by an own order, or by other parameters; what is left of the wait is as long in its own time
+    if rate != clock.rate[i]:
+        # By an own order, or by other parameters; what is left of the wait is as long in its own time.
         due = now + (due - now) * clock.rate[i] / rate
+    if flow.excites and rates.scale != clock.scale[i]:  # what has faded so far has
+        excited = now + (excited - now) * clock.scale[i] / rates.scale
+        clock.excited[i], clock.scale[i] = excited, rates.scale
     if due > until:
         clock.time[i], clock.due[i], clock.rate[i] = until if until < NEVER else now, due, rate
         return
@@ -206,6 +231,7 @@ def advance_row(
         while j < m and due <= until:
             slow = 0
             while j < m and due <= until:
+                log.set_time(rules, book, i, due)
                 x = (float64(kind[uint64(j)]) + 0.5) * 2.0**-32 * rate
                 if flow.excites:
                     fade = maths.exp(-beta * (due - excited))
@@ -239,6 +265,7 @@ def advance_row(
                     nodes[word(k, LEVEL)], nodes[word(k, LOTS)] = uint16(level), uint16(lots)
                     nodes[word(last, NEXT)] = nodes[word(level, PREVIOUS)] = uint16(k)
                     nodes[word(level, LOTS)] = uint16(int64(there) + lots)
+                    log.write(rules, book, i, CAME, lots, k, -sell, price)
                     n += 1
                     if flow.has_sizes:
                         lots_in += lots
@@ -264,6 +291,7 @@ def advance_row(
                     else:
                         after, before, level = nodes[word(k, NEXT)], nodes[word(k, PREVIOUS)], nodes[word(k, LEVEL)]
                         gone = int64(nodes[word(k, LOTS)])
+                        log.write(rules, book, i, EXECUTED if x < trades else CANCELLED, gone, k, 0, 0)
                         left = int64(nodes[word(level, LOTS)]) - gone
                         nodes[word(before, NEXT)], nodes[word(after, PREVIOUS)] = after, before
                         nodes[word(level, LOTS)] = uint16(left)
@@ -317,6 +345,7 @@ def advance_row(
                 now = due
                 due += float64(wait[uint64(j)]) / rate
         random.counter[i] += uint64(j)
+        clock.pick[i] = pick[uint64(j)]
         done += j - idle
         tries += j
     book.bid[i], book.ask[i], book.count[i] = bid, ask, n

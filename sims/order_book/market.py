@@ -23,11 +23,12 @@ from sims.order_book.book import (
     SELL,
     Book,
     add_row,
+    begin_log,
     clear_row,
     clear_tallies,
     prefetch_row,
 )
-from sims.order_book.events import NEVER, Clock, Rates, advance_row, begin_clock
+from sims.order_book.events import NEVER, Clock, Rates, advance_row, begin_clock, prefetch_event
 from sims.order_book.flows import FlowTables
 
 
@@ -159,6 +160,7 @@ def reset_row(params: Any, derived: Any, state: Any, random: Any, i: int) -> Non
         clock.time[i], clock.due[i], clock.excited[i] = 0.0, clock.due[i] - now, clock.excited[i] - now
         clock.messages[i] = 0
     clear_tallies(book, i)
+    begin_log(params.rules, book, i)
     begin_account(params, state, book, random, i)
 
 
@@ -207,6 +209,7 @@ def step_row(
     book, clock, account, pending = venue.book_of(params.rules, derived, state), state.clock, state, state.pending
     if not params.rules.replays:
         prefetch_row(params.rules, book, i + 1)
+        prefetch_event(params.rules, book, clock, i + 1)
     accounts.begin_step(account, i)
     place = accounts.send(params, account, pending, random, i, clock.time[i])
     if place >= 0:
@@ -229,6 +232,7 @@ def step_row(
             accounts.settle(params, account, book, i)
         if arrives > clock.time[i]:
             break
+        venue.set_time(params.rules, book, i, clock.time[i])
         actions.carry_out(params, account, book, i, pending.action[i, first])
         pending.first[i] = (first + 1) % params.max_pending
         pending.count[i] -= 1
@@ -237,6 +241,7 @@ def step_row(
         over |= tape_events.is_over(book, i)
     done = params.actions == "execution" and account.inventory[i] == 0
     if over and params.at_end == "close":
+        venue.set_time(params.rules, book, i, clock.time[i])
         close_out(params, account, book, i)
     accounts.mark(params, account, book, i)
     account.messages[i] = clock.messages[i] - messages

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from sims.checks import check_choice, check_range
 from sims.order_book import actions, hawkes, views
-from sims.order_book.book import MOST_LOTS, MOST_NODES, BookRules
+from sims.order_book.book import BUY, MOST_LOTS, MOST_NODES, SELL, BookRules
 from sims.order_book.flows import expected_orders, mean_rates, most_offset, read_flow, slowest_theta
-from sims.order_book.start import read_start
+from sims.order_book.start import Start, read_start
 
 STEPS = ("time", "messages")
 LATENCIES = ("fixed", "exponential", "uniform")
@@ -23,6 +23,8 @@ _LIFETIMES = 20.0
 _MOST_WARM_UP, _MOST_EVENTS = 1e7, 1e8
 #: Messages of a step at most; where none comes it is given up after 64 times as many events.
 _MOST_MESSAGES = 2**20
+#: Messages of an episode of which a sub-env keeps a record at most.
+_MOST_RECORDED = 2**24
 #: Of money a tick, a lot, or a lot squared.
 _MOST_MONEY = 1e12
 #: Steps of an episode, levels a side and actions under way at most.
@@ -115,6 +117,7 @@ def check(params: LimitOrderBookParams) -> None:
         check_range(name, getattr(params, name), above=0.0)
     for name in ("max_orders", "lowest_price"):
         check_range(name, getattr(params.rules, name), least=1)
+    check_range("record_messages", params.rules.record_messages, least=0, most=_MOST_RECORDED)
     if params.decorrelate is not None:
         check_range("decorrelate", params.decorrelate, least=0.0)
     if not isinstance(params.warm_up_once, bool):
@@ -151,7 +154,7 @@ def check(params: LimitOrderBookParams) -> None:
             f"start_price: expected bid and ask within the price limits {params.rules.lowest_price} to "
             f"{params.rules.highest_price}, at most {2**30}, got {params.start_price} and {params.start_price + 1}"
         )
-    read_start(params.initial_book, params)
+    _check_own(params, read_start(params.initial_book, params))
     if params.initial_book is not None and params.initial_book.own and warm_up_of(params) > 0.0:
         raise ValueError(
             "initial_book.own: expected none with a warm-up, in which they would be executed before an episode begins"
@@ -166,6 +169,23 @@ def check(params: LimitOrderBookParams) -> None:
         raise ValueError(
             f"step_time: expected at most {_MOST_EVENTS:g} events in a step, got {params.step_time:g}, {events:.3g}"
         )
+
+
+def _check_own(params: Any, start: Start) -> None:
+    """ValueError where the own orders of the initial book could carry the inventory past its limit."""
+    if params.max_inventory is None:
+        return
+    inventory = 0
+    if params.actions == "execution":
+        inventory = params.quantity if params.direction == "sell" else -params.quantity
+    for side, name, held in ((BUY, "buy", inventory), (SELL, "sell", -inventory)):
+        room = max(params.max_inventory - held, 0)
+        lots = int(start.lots[(start.slots >= 0) & (start.sides == side)].sum())
+        if lots > room:
+            raise ValueError(
+                f"initial_book.own: expected at most {room} lots to {name}, which max_inventory={params.max_inventory} "
+                f"leaves, got {lots}"
+            )
 
 
 def events_of(params: Any, time: float) -> float:

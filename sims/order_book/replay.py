@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy import int64
 
 from sekai.kernels import jit, streams
 from sekai.vector import KernelVecEnv
+from sims.checks import check_range
 from sims.data import Tape
 from sims.order_book import actions, market, parameters, tape_book, venue
-from sims.order_book.account import Pending
-from sims.order_book.baselines import POLICIES
+from sims.order_book.baselines import POLICIES, SIMULATING
 from sims.order_book.env import LimitOrderBookVecEnv
 from sims.order_book.flows import CST, FLOWS, Hawkes, SantaFe
 from sims.order_book.tape_book import File, TapeOrders, TapeRules
@@ -79,30 +80,14 @@ class ReplayParams(NamedTuple):
     depth: int = 5
 
 
-class ReplayState(NamedTuple):
-    """What a sub-env has: ``book`` and ``clock`` of a replay, and the rest as of ``market.State``."""
-
-    book: TapeOrders
-    clock: TapeClock
-    pending: Pending
-    mid_price: np.float64
-    spread: np.int64
-    cash: np.float64
-    inventory: np.int64
-    wealth: np.float64
-    bought: np.int64
-    sold: np.int64
-    fees: np.float64
-    messages: np.int64
-    refused: np.int64
-    evicted: np.int64
-    cut: np.int64
-    dropped: np.int64
-    turnover: np.float64
-    marked: np.float64
-    arrival: np.float64
-    tick: np.float64
-    span: np.float64
+#: What a sub-env has: a ``market.State`` with the book and the clock of a replay.
+ReplayState = NamedTuple(  # type: ignore[misc]
+    "ReplayState",
+    [
+        (name, {"book": TapeOrders, "clock": TapeClock}.get(name, kind))
+        for name, kind in get_type_hints(market.State).items()
+    ],
+)
 
 
 class ReplayStart(NamedTuple):
@@ -125,6 +110,8 @@ def check(params: ReplayParams) -> None:
     """TypeError and ValueError for what is none, is out of its range, or asks for more than the tape has."""
     check_tape(params.flow)
     parameters.check_agent(params)
+    # Where one is forgotten for another, it has to be one that is out of view.
+    check_range("most_taken", params.rules.most_taken, least=2 * params.flow.levels + 1)
     messages, seconds = len(params.flow) - 1, float(params.flow.time[-1] - params.flow.time[0]) / _SECOND
     if params.step_by == "time":
         needed, span, got = 1, f"{params.n_steps} steps of {params.step_time:g} s", f"{seconds:g} s"
@@ -227,10 +214,6 @@ class ReplayVecEnv(KernelVecEnv[Any, Any]):
     observation_space, action_space = market.observation_space, actions.action_space
     parallel_from = 64
     infos, reset_infos = (*market.INFOS, "book.row"), (*market.RESET_INFOS, "book.row")
-    #: Those of the simulated market that measure nothing in a simulation of it.
-    policies: ClassVar[Any] = {
-        name: POLICIES[name] for name in ("fixed-offset", "join-best", "imbalance-taker", "twap")
-    }
     plot_rollout = LimitOrderBookVecEnv.plot_rollout
 
     def __init__(
@@ -251,6 +234,11 @@ class ReplayVecEnv(KernelVecEnv[Any, Any]):
             tick_size = flow.tick / 10_000
         rules = TapeRules(slots, 2 * flow.levels + 16, self_trade)
         super().__init__(num_envs, flow=flow, rules=rules, step_by=step, tick_size=tick_size, **params)
+
+    @property
+    def policies(self) -> dict[str, Callable[[Any], Any]]:
+        """Builders of the policies offered by name, those of ``LimitOrderBookVecEnv`` that simulate nothing first."""
+        return {name: build for name, build in POLICIES[self.actions].items() if name not in SIMULATING}
 
 
 def make_order_book(num_envs: int, *, flow: Any = None, **params: Any) -> KernelVecEnv[Any, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sekai.kernels import jit
 from sims.order_book import book as orders
+from sims.order_book import log
 from sims.order_book import tape_book as tapes
 
 
@@ -31,6 +32,13 @@ def book_of(rules: Any, derived: Any, state: Any) -> Any:
             own.tallies,
         )
     return state.book
+
+
+@jit(allocates=False)
+def set_time(rules: Any, book: Any, i: int, time: float) -> None:
+    """Tell a book that keeps a log the time of what happens next."""
+    if not rules.replays:
+        log.set_time(rules, book, i, time)
 
 
 @jit(allocates=False)

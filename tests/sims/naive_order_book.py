@@ -63,6 +63,7 @@ class NaiveBook:
         self.pool = []  # the background's orders
         self.slots = [None] * slots
         self.tallies = {f"{what}_{how}": 0 for what in ("orders", "lots") for how in TALLIES}
+        self.hear = lambda what, order, lots: None  # told whatever joins a queue, and leaves one
 
     # -- what can be seen -----------------------------------------------------------------------------------
 
@@ -160,6 +161,7 @@ class NaiveBook:
         else:
             assert self.slots[slot] is None
             self.slots[slot] = order
+        self.hear("in", order, lots)
         if first or sign * (price - self.best[side]) > 0:
             self._move_best(side, price)
         if crosses:
@@ -181,18 +183,16 @@ class NaiveBook:
                 continue
             taken = min(lots, head.lots)
             lots -= taken
-            head.lots -= taken
             self.tallies["lots_executed"] += taken
+            self.tallies["orders_executed"] += taken == head.lots
             fills.append(Fill(price, taken, head.slot, own))
-            if not head.lots:
-                self.tallies["orders_executed"] += 1
-                self._leave(head)
+            self._leave(head, "executed", taken)
         return fills, lots
 
     def remove(self, order):
         """An order is cancelled whole."""
         self._count("cancelled", order.lots)
-        self._leave(order)
+        self._leave(order, "cancelled", order.lots)
 
     # -- own orders -----------------------------------------------------------------------------------------
 
@@ -223,7 +223,8 @@ class NaiveBook:
             return []
         if price == order.price and lots <= order.lots:
             self.tallies["lots_cancelled"] += order.lots - lots
-            order.lots = lots
+            if lots < order.lots:
+                self._leave(order, "cancelled", order.lots - lots)
             return []
         self.remove(order)
         return self.place(slot, order.side, price, lots)
@@ -234,9 +235,13 @@ class NaiveBook:
         self.tallies[f"orders_{how}"] += 1
         self.tallies[f"lots_{how}"] += lots
 
-    def _leave(self, order):
-        """An order goes, for whatever reason, and with the last of a best level the best price."""
+    def _leave(self, order, why, lots):
+        """Lots have left an order; it goes with all of them, and with the last order of a best level the best price."""
         side, price = order.side, order.price
+        order.lots -= lots
+        if order.lots:
+            self.hear(why, order, lots)
+            return
         self.queues[side][price].remove(order)
         if order.slot is None:
             last = self.pool.pop()
@@ -244,10 +249,12 @@ class NaiveBook:
                 self.pool[self.pool.index(order)] = last
         else:
             self.slots[order.slot] = None
-        if not self.queues[side][price]:
+        was_last = not self.queues[side][price]
+        if was_last:
             del self.queues[side][price]
-            if price == self.best[side] and self.queues[side]:
-                self._move_best(side, max(self.queues[BUY]) if side == BUY else min(self.queues[SELL]))
+        self.hear(why, order, lots)
+        if was_last and price == self.best[side] and self.queues[side]:
+            self._move_best(side, max(self.queues[BUY]) if side == BUY else min(self.queues[SELL]))
 
     def _move_best(self, side, price):
         """Another best price; what is then too far from it on the other side is evicted, the nearest first."""
@@ -260,7 +267,7 @@ class NaiveBook:
         for level in far:
             for order in list(self.queues[1 - side][level]):
                 self._count("evicted", order.lots)
-                self._leave(order)
+                self._leave(order, "evicted", order.lots)
         if self.empty(1 - side):  # its reference is not left behind
             edge = price + reach - 1 if side == BUY else price - reach + 1
             self.best[1 - side] = min(self.ask, edge) if side == BUY else max(self.bid, edge)

@@ -123,6 +123,12 @@ class NaiveTrader:
         }
         book.tallies = dict.fromkeys(book.tallies, 0) | {f"{how}_in": amount for how, amount in came.items()}
         self.came = came
+        if self.rules.record_messages:
+            resting = sorted(self._resting(), key=lambda order: order.price)
+            self.ids = {order: 1 + k for k, order in enumerate(resting)}
+            # Each change of the book, (time, what, id, lots, price, side), and the levels after it; first those before.
+            self.told = [(None, book.levels())]
+            book.hear = self._hear
         self.cash, self.inventory, self.turnover = 0.0, 0, 0.0
         self.exact = Fraction(0)  # the cash, without rounding
         if params.actions == "execution":
@@ -133,6 +139,12 @@ class NaiveTrader:
         self._mark()
         self.arrival, self.marked = self.mid, self.wealth
         return self.observation(), self.info(is_step=False)
+
+    def _hear(self, what, order, lots):
+        number = self.ids.setdefault(order, 1 + len(self.ids))
+        what = "reduced" if what == "cancelled" and order.lots else what
+        message = (self.market.clock, what, number, lots, order.price, order.side)
+        self.told.append((message, self.market.book.levels()))
 
     def _resting(self):
         return [order for side in (BUY, SELL) for queue in self.market.book.queues[side].values() for order in queue]

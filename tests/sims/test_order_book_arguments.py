@@ -33,6 +33,23 @@ WRONG = [
     ),
     (start(own=[(7, 5, 1)]), "initial_book.own[0]: expected a free slot below 2, got 7"),
     (start(bids=[(9, 1)] * 4, own=[(0, 9, 1), (0, 8, 1)]), "initial_book.own[1]: expected a free slot below 2, got 0"),
+    (
+        start(bids=[(9, 1)], own=[(0, 9, 30), (1, 8, 21)]),
+        "initial_book.own: expected at most 50 lots to buy, which max_inventory=50 leaves, got 51",
+    ),
+    (
+        start(asks=[(9, 1)], own=[(0, 9, 2)]) | {"max_inventory": [9, 1, 2]},
+        "initial_book.own: expected at most 1 lots to sell, which max_inventory=1 leaves, got 2 (sub-env 1)",
+    ),
+    (
+        start(bids=[(9, 1)], own=[(0, 8, 31)]) | {"actions": "execution", "quantity": 20},
+        "initial_book.own: expected at most 30 lots to buy, which max_inventory=50 leaves, got 31",
+    ),
+    (
+        start(bids=[(9, 1)], own=[(0, 8, 71)]) | {"actions": "execution", "quantity": 20, "direction": "buy"},
+        "initial_book.own: expected at most 70 lots to buy, which max_inventory=50 leaves, got 71",
+    ),
+    ({"record_messages": -1}, "record_messages: expected a finite number of at least 0, got -1"),
     ({"initial_book": [(1, 2)]}, "initial_book: expected a StartBook or None, got [(1, 2)]"),
     ({"flow": "CST"}, "flow: expected a CST, SantaFe or Hawkes, got 'CST'"),
     ({"step_by": "time"}, "step_by: expected it to be told by step, got 'time'"),
@@ -138,3 +155,9 @@ def test_no_event_is_lost_in_a_long_step():
     error = messages.std() / np.sqrt(len(messages))
     lost = 100.0  # the book begins with fewer orders
     assert abs(messages.mean() - 1000.0 * 4.0 * sum(CST().lam)) < 4.0 * error + lost
+
+
+def test_own_orders_as_large_as_the_inventory_limit_leaves_are_taken():
+    for own in ([(0, 9, 50), (1, 12, 50)], [(0, 9, 20), (1, 8, 30)]):
+        LimitOrderBookVecEnv(N, **start(bids=[(9, 1)], asks=[(12, 1)], own=own))
+    LimitOrderBookVecEnv(N, max_inventory=None, **start(bids=[(9, 1)], own=[(0, 9, 500)]))

@@ -13,6 +13,7 @@ from reference_order_book import fill_chance as reference_chance
 from reference_order_book import queue_law
 
 import sekai
+from sims.data import load_lobster
 from sims.market_making import GLFT, AvellanedaStoikov
 from sims.order_book import (
     CST,
@@ -24,6 +25,7 @@ from sims.order_book import (
     JoinBest,
     LimitOrderBookParams,
     LimitOrderBookVecEnv,
+    ReplayVecEnv,
     estimate_fills,
     estimate_volatility,
     fill_chance,
@@ -185,12 +187,27 @@ def test_the_env_gives_what_a_policy_is_not_told():
     assert taker.inventory_scale == 1.0
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_each_says_which_actions_it_is_for(name):
-    wanted = {"imbalance-taker": "orders", "twap": "execution"}.get(name, "quotes")
+@pytest.mark.parametrize(("wanted", "name"), [(wanted, name) for wanted in POLICIES for name in POLICIES[wanted]])
+def test_each_says_which_actions_it_is_for(wanted, name):
     other = "execution" if wanted == "quotes" else "quotes"
     with pytest.raises(ValueError, match=rf"^\w+: expected an env with actions='{wanted}', got '{other}'$"):
-        POLICIES[name](Told(actions=other))
+        POLICIES[wanted][name](Told(actions=other))
+
+
+@pytest.mark.parametrize(
+    ("actions", "names"),
+    [
+        ("quotes", ["fixed-offset", "join-best", "glft", "avellaneda-stoikov"]),
+        ("orders", ["imbalance-taker"]),
+        ("execution", ["twap"]),
+    ],
+)
+def test_a_market_offers_those_for_its_actions(actions, names):
+    vec = LimitOrderBookVecEnv(1, actions=actions, warm_up=0.0)
+    assert list(vec.policies) == names
+    replayed = ReplayVecEnv(1, flow=load_lobster(), actions=actions, n_steps=5, step="messages")
+    assert list(replayed.policies) == names[:2]
+    assert list(vec.get_attr("policies")[0]) == names  # as ``sekai info`` and ``sekai run`` read them
 
 
 def test_what_does_not_fit_the_env_is_refused():
@@ -228,7 +245,7 @@ def test_what_does_not_fit_the_env_is_refused():
 def test_quotes_are_valid_and_stand_where_the_policy_means_them_to(name):
     vec = LimitOrderBookVecEnv(60, step_time=1e-9)  # so that nothing happens before the quotes are seen
     given = {"fills": FILLS, "volatility": 0.01} if name in ("glft", "avellaneda-stoikov") else {}
-    policy = POLICIES[name](vec, **given)
+    policy = vec.policies[name](vec, **given)
     seen = vec.reset(seed=3).observations
     actions = policy(seen)
     assert vec.batch_action_space.contains(actions)

@@ -267,6 +267,21 @@ def test_time_cut_into_steps_changes_nothing(name, size, rule):
     assert all(np.array_equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.compiled  # without compilation, takes long
+@each_choice
+@pytest.mark.parametrize("factor", [0.25, 8.0])
+def test_from_where_all_rates_change_time_passes_otherwise_and_nothing_else_is_different(name, size, rule, factor):
+    """Some way between two events; a factor that is a power of two leaves little to rounding."""
+    for seed in range(20):
+        plain, changed = (make_kernel(name, size, seed=seed, self_trade=rule) for _ in range(2))
+        for kernel in (plain, changed):
+            kernel.run(until=1.7)
+        changed.vec.set_attr("scale", factor)
+        plain.run(until=1.7 + 12.0), changed.run(until=1.7 + 12.0 / factor)
+        assert all(np.array_equal(a, b) for a, b in zip(plain.book, changed.book, strict=True))
+        assert plain.clock.messages == changed.clock.messages > 0
+
+
 @pytest.mark.parametrize("count", [1, 2, 5, 20, 64, 100])
 def test_alias_tables_have_the_law_of_their_weights(count):
     weights = np.random.default_rng(count).random(count)

@@ -16,7 +16,8 @@ import sims
 from sekai.kernels import get_num_threads, set_num_threads
 from sims.data import Tape, read_lobster
 from sims.order_book.env import LimitOrderBookVecEnv
-from sims.order_book.replay import ReplayParams, ReplayVecEnv
+from sims.order_book.replay import ReplayParams, ReplayVecEnv, check
+from sims.order_book.tape_book import TapeRules
 
 NOTHING, LIMIT_BUY, LIMIT_SELL, MARKET_BUY, MARKET_SELL, CANCEL = range(6)
 DEPTH = 5
@@ -274,7 +275,7 @@ def test_no_more_is_taken_than_is_displayed(tmp_path):
     assert told[-1]["spread"] == 3  # to where the best ask was
 
 
-@pytest.mark.slow  # a book of one level is compiled by itself
+@pytest.mark.long  # a book of one level is compiled by itself
 def test_of_many_levels_out_of_view_the_oldest_is_forgotten_and_counted(tmp_path):
     made = Exchange(random.Random(0), levels=1, tell_all=False, columns=6)
     made.add(BUY, 100 * CENT, 10)
@@ -414,7 +415,6 @@ def test_baselines_of_the_simulated_market_trade_in_it(tmp_path, name, actions):
     vec = ReplayVecEnv(3, flow=read(tmp_path), actions=actions, n_steps=20, step="messages", step_messages=10)
     record = sekai.rollout(vec, vec.policies[name](vec), 60, seed=0, infos=("bought", "sold"), progress=False)
     assert record.infos["bought"].sum() + record.infos["sold"].sum() > 0
-    assert set(vec.policies) < set(LimitOrderBookVecEnv.policies)
 
 
 @pytest.mark.long
@@ -491,3 +491,11 @@ def test_a_start_that_is_none_is_refused(tmp_path, start):
     vec = make(read(tmp_path), n_steps=5)
     with pytest.raises(ValueError, match=rf"start: expected an integer in \[0, \d+\], or -1 for any, got {start}"):
         vec.reset(options={"start": start})
+
+
+def test_room_for_no_more_levels_than_can_be_in_view_is_refused(tmp_path):
+    tape = read(tmp_path)
+    params, least = ReplayVecEnv(1, **dict(MAIN, flow=tape, n_steps=10)).params, 2 * tape.levels + 1
+    check(params._replace(rules=TapeRules(most_taken=least)))
+    with pytest.raises(ValueError, match=f"most_taken: expected a finite number of at least {least}, got {least - 1}"):
+        check(params._replace(rules=TapeRules(most_taken=least - 1)))
