@@ -15,4 +15,6 @@ def register_envs() -> None:
 
     sekai.register("LimitOrderBook-v0", vector_entry_point="sims.order_book.replay:make_order_book")
     sekai.register("MarketMaking-v0", vector_entry_point="sims.market_making.market:MarketMakingVecEnv")
-    sekai.register("Trading-v0", vector_entry_point="sims.trading.env:TradingVecEnv")
+    sekai.register("OptimalExecution-v0", vector_entry_point="sims.execution.env:ExecutionVecEnv")
+    sekai.register("Portfolio-v0", vector_entry_point="sims.portfolio.strict:make_portfolio")
+    sekai.register("Trading-v0", vector_entry_point="sims.trading.simulated:make_trading")

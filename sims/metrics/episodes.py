@@ -86,11 +86,13 @@ def episodes(record: Rollout, info: str, *, start: float | ArrayLike | str | Non
         info: What a path is of, e.g. "wealth": one number each step, what it was after the step.
         start: What it was before the first step, which no step tells: one number, one per sub-env (N,), or the key of
             an info in the rollout that tells it (as ``initial_price`` does where it is drawn). None for paths without,
-            as of what is traded in each step.
+            as of what is traded in each step, or of what is left of episodes that a rollout with ``start=`` goes on
+            with.
 
     Raises:
         TypeError: ``record`` is no rollout, or ``start`` holds no numbers.
-        ValueError: The rollout does not hold an info, or not as one number each, or ``start`` has another shape.
+        ValueError: The rollout does not hold an info, or not as one number each; ``start`` has another shape, or is
+            given though an episode of the rollout has begun before it.
 
     Examples:
         >>> paths = episodes(record, "wealth", start=1.0)
@@ -99,6 +101,11 @@ def episodes(record: Rollout, info: str, *, start: float | ArrayLike | str | Non
     if not isinstance(record, Rollout):
         raise TypeError(f"episodes(record): expected a Rollout, got {type(record).__name__}")
     column = _column(record, info)
+    if start is not None and not record.episode_is_whole.all():
+        raise ValueError(
+            f"episodes(start): expected None of a record that begins in the middle of episodes, since no step tells "
+            f"what {info!r} was before it, got {start!r}"
+        )
     lengths, ends = record.episode_lengths, record.episode_ends
     stops, envs = ends[:, 0] + 1, ends[:, 1]
     if isinstance(start, str):

@@ -57,15 +57,26 @@ class Episode:
         Raises:
             ValueError: The rollout does not hold this info, or not as one number each.
         """
+        return self._told(key, 0, "one number")
+
+    def told_each(self, key: str) -> NDArray[Any]:
+        """What each step told under this key of each of K things, (L, K).
+
+        Raises:
+            ValueError: The rollout does not hold this info, or not as a row of numbers each.
+        """
+        return self._told(key, 1, "a row of numbers")
+
+    def _told(self, key: str, axes: int, expected: str) -> NDArray[Any]:
         infos = self.record.infos
         if key not in infos:
             raise ValueError(
                 f"plot: expected the info {key!r} in the rollout, got {sorted(infos)}; "
                 f"ask for it: sekai.rollout(..., infos=({key!r}, ...))"
             )
-        if infos[key].ndim != 2 or infos[key].dtype.kind not in "biuf":
+        if infos[key].ndim != 2 + axes or infos[key].dtype.kind not in "biuf":
             found = f"dtype {infos[key].dtype} and shape {infos[key].shape[2:]}"
-            raise ValueError(f"plot: expected one number of the info {key!r} in each step, got {found}")
+            raise ValueError(f"plot: expected {expected} of the info {key!r} in each step, got {found}")
         return infos[key][self.steps, self.env]
 
     def path(self, key: str, start: float | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -42,17 +42,21 @@ def draw_episode(
     return figure
 
 
-def new_page(record: Rollout) -> tuple[Figure, list[Axes]]:
+def new_page(record: Rollout, left: float = 1.6) -> tuple[Figure, list[Axes]]:
     """A figure with what all episodes show on the right, and four empty axes above each other on the left.
 
     They are for a price, what is held, the wealth and its drawdown (see ``sims.plots.panels``).
+
+    Args:
+        record: The rollout.
+        left: The width of the left as a multiple of that of the right, where large returns take more room.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
     figure = new_figure(13.0, 8.0)
-    halves = figure.add_gridspec(1, 2, width_ratios=(1.6, 1.0))
-    left, right = halves[0].subgridspec(4, 1, height_ratios=(3.0, 1.2, 2.0, 1.2)), halves[1].subgridspec(2, 1)
+    halves = figure.add_gridspec(1, 2, width_ratios=(left, 1.0))
+    panels, right = halves[0].subgridspec(4, 1, height_ratios=(3.0, 1.2, 2.0, 1.2)), halves[1].subgridspec(2, 1)
     draw_returns(figure.add_subplot(right[0]), record)
     draw_rewards(figure.add_subplot(right[1]), record)
-    return figure, [figure.add_subplot(left[row]) for row in range(4)]
+    return figure, [figure.add_subplot(panels[row]) for row in range(4)]

@@ -67,7 +67,12 @@ def mark_trades(
 
 
 def draw_trades(
-    axes: Axes, episode: Episode, price: str, paid: NDArray[np.float64], bought: NDArray[np.float64]
+    axes: Axes,
+    episode: Episode,
+    price: str,
+    paid: NDArray[np.float64],
+    bought: NDArray[np.float64],
+    start: float | None = None,
 ) -> None:
     """The price and what was traded in each step, in the middle of it, at the price it was traded at.
 
@@ -78,14 +83,15 @@ def draw_trades(
         paid: float64 (L,), the price of each step's trade.
         bought: float64 (L,), what each step bought, a fraction of the wealth, negative for what it sold; the area of a
             marker is in proportion to it, up to all of the wealth.
+        start: The price at the start of the episode; None where it is not known.
     """
-    times, values = episode.path(price, None)
+    times, values = episode.path(price, start)
     dress(axes, "Price and trades", y="price")
     axes.plot(times, values, color=DARK, linewidth=1.2, label="price")
     for size, look in ((bought, _BOUGHT), (-bought, _SOLD)):
         traded = size > 0.0
         area = 2.0 * _MARKER_AREA * np.minimum(size[traded], 1.0)
-        axes.scatter(times[traded] - 0.5, paid[traded], s=area, zorder=3, linewidths=0, **look)
+        axes.scatter(np.flatnonzero(traded) + 0.5, paid[traded], s=area, zorder=3, linewidths=0, **look)
     legend_above(axes)
 
 
@@ -153,12 +159,12 @@ def share_time(episode: Episode, *panels: Axes) -> None:
     panels[-1].set_xlabel(f"step of {episode}", fontsize=SMALL + 1)
 
 
-def legend_above(axes: Axes) -> None:
-    """A legend in one row above the axes, at the right."""
+def legend_above(axes: Axes, columns: int = 5) -> None:
+    """A legend in one row of so many names above the axes, at the right."""
     axes.legend(
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
-        ncols=5,
+        ncols=columns,
         fontsize=SMALL,
         frameon=False,
         borderaxespad=0.1,

@@ -7,6 +7,8 @@ import pytest
 import sekai
 import sims
 
+MARKETS = {"LimitOrderBook-v0", "MarketMaking-v0", "OptimalExecution-v0", "Portfolio-v0", "Trading-v0"}
+
 
 @pytest.fixture(autouse=True)
 def registered():
@@ -20,7 +22,7 @@ def test_the_checker_finds_no_problem_in_any():
     for spec in sekai.all_specs():
         with sekai.make(spec.id) as env:
             problems[spec.id] = sekai.check_env(env)
-    assert {"LimitOrderBook-v0", "MarketMaking-v0", "Trading-v0"} <= set(problems)
+    assert MARKETS <= set(problems)
     assert problems == dict.fromkeys(problems, [])
 
 
@@ -34,5 +36,5 @@ def test_nor_does_the_checker_of_many_at_once():
 
         findings = sekai.check_vec_env(factory)
         problems[spec.id] = [finding for finding in findings if not finding.startswith("hint: ")]
-    assert {"LimitOrderBook-v0", "MarketMaking-v0", "Trading-v0"} <= set(problems)
+    assert MARKETS <= set(problems)
     assert problems == dict.fromkeys(problems, [])

@@ -12,10 +12,14 @@ from pictures import check_layout, is_png, labels, line, make_rollout, points
 
 import sekai
 from sims import plots
+from sims.execution import ExecutionVecEnv
+from sims.execution.plot import plot_execution
 from sims.market_making import FixedSpread, MarketMakingVecEnv
 from sims.market_making.plot import plot_market_making
 from sims.order_book import FillChances, FillEstimate, JoinBest, LimitOrderBookVecEnv, fill_chance
 from sims.order_book.plot import plot_book, plot_fill_chances, plot_fills, plot_order_book
+from sims.portfolio import EqualWeight
+from sims.portfolio.plot import plot_portfolio
 from sims.trading import Momentum, TradingVecEnv
 from sims.trading.plot import plot_trades, plot_trading
 
@@ -274,6 +278,61 @@ def test_a_ruined_account_can_be_drawn():
     check_layout(figure)
 
 
+def holding(price, weights):
+    """One sub-env that holds two assets, or more."""
+    steps = len(price)
+    return make_rollout(
+        np.ones((steps, 1)),
+        price=np.reshape(price, (steps, 1, -1)),
+        weights=np.reshape(weights, (steps, 1, -1)),
+        wealth=np.linspace(1.0, 2.0, steps).reshape(steps, 1),
+    )
+
+
+def test_prices_and_weights_of_a_portfolio():
+    record = holding([[0, 50], [10, 60], [30, 45]], [[0, 0.5], [0.25, 0.5], [0.5, -0.5]])
+    figure = plot_portfolio(record, assets=["gold", "_oil"])
+    assert panels(figure)[2:] == ["Prices", "Weights", "Wealth", "Drawdown"]
+    prices, held = figure.axes[2:4]
+    assert np.isnan(line(prices, "gold")[1][0]) and line(prices, "gold")[1][1:].tolist() == [
+        1,
+        3,
+    ]  # from its listing on
+    assert line(prices, " _oil")[1].tolist() == [1, 1.2, 0.9]
+    assert [each.get_ydata().tolist() for each in held.lines[1:]] == [[0, 0.25, 0.5], [0.5, 0.5, -0.5]]
+    assert [each.get_color() for each in held.lines[1:]] == [each.get_color() for each in prices.lines]
+    check_layout(figure)
+
+
+def test_prices_of_a_portfolio_begin_where_it_first_trades():
+    record = holding([[0, 50], [10, 60], [30, 45]], np.full((3, 2), 0.5))
+    record.infos["fill_price"] = np.array([[0, 40], [10, 50], [20, 60]], np.float64).reshape(3, 1, 2)
+    prices = plot_portfolio(record).axes[2]
+    assert line(prices, "asset 1")[0].tolist() == [0, 1, 2, 3]
+    assert line(prices, "asset 1")[1].tolist() == [1, 1.25, 1.5, 1.125]
+    for names in (["gold"], ["gold", "oil", "tin"]):
+        with pytest.raises(ValueError, match=r"plot\(assets\): expected 2 names, one of each asset, got \['gold'"):
+            plot_portfolio(record, assets=names)
+
+
+def test_of_many_assets_those_are_drawn_that_are_held_most():
+    weights = np.tile(np.linspace(0.0, 0.2, 10), (3, 1))
+    figure = plot_portfolio(holding(np.ones((3, 10)), weights))
+    assert panels(figure)[2:4] == ["Prices, 6 of 10", "Weights, 6 of 10"]
+    assert [each.get_label() for each in figure.axes[2].lines] == [f"asset {k}" for k in range(4, 10)]
+
+
+def test_a_rollout_of_the_portfolio_market():
+    with sekai.make_vec("Portfolio-v0", 2) as vec:
+        infos = ("price", "weights", "wealth")
+        record = sekai.rollout(vec, EqualWeight.for_env(vec), 20, seed=0, infos=infos, progress=False)
+        figure = vec.get_attr("plot_rollout")[0](record)
+    assert [each.get_label() for each in figure.axes[2].lines] == ["sp500", "nasdaq"]
+    check_layout(figure)
+    with pytest.raises(ValueError, match="expected a row of numbers of the info 'weights' in each step"):
+        plot_portfolio(make_rollout(np.ones((2, 1)), weights=np.ones((2, 1))))
+
+
 @pytest.mark.parametrize("market", [MarketMakingVecEnv, TradingVecEnv])
 @pytest.mark.parametrize("mode", ["native", "sync", "async", "proc"])
 def test_markets_offer_their_picture_on_every_backend(market, mode):
@@ -366,6 +425,53 @@ def test_observations_of_another_book():
         record = order_book()
         del record.infos["fees"]
         plot_book(record, depth=2)
+
+
+# -- execution ---------------------------------------------------------------------------------------------
+
+COSTS = ("spread_cost", "temporary_cost", "permanent_cost", "transient_cost", "noise_cost")
+
+
+def execution():
+    """One sub-env, three steps of a sale of 100 units, of which it makes one large, none and one small."""
+    told = {
+        "price": [50.0, 49.0, 51.0],
+        "units_left": [20.0, 20.0, 0.0],
+        "units_traded": [-80.0, 0.0, -20.0],
+        "fill_price": [49.5, 49.75, 48.5],
+        "shortfall": [40.0, 40.0, 70.0],
+        **dict.fromkeys(COSTS, [10.0, 10.0, 17.5]),
+        "transient_cost": [0.0, 0.0, 0.0],
+        "noise_cost": [10.0, 10.0, 17.5],
+    }
+    return make_rollout(np.ones((3, 1)), **{name: np.reshape(column, (3, 1)) for name, column in told.items()})
+
+
+def test_a_page_of_an_execution():
+    figure = plot_execution(execution())
+    assert panels(figure)[2:6] == ["Price and trades", "What is left of the order", "Shortfall so far", "Slices"]
+    price, left, costs, slices = figure.axes[2:6]
+    assert points(price, "sold").tolist() == [[0.5, 49.5], [2.5, 48.5]] and points(price, "bought").size == 0
+    sold = next(each for each in price.collections if each.get_label() == "sold").get_sizes()
+    assert sold[1] / sold[0] == pytest.approx(0.25)
+    assert [values.tolist() for values in line(price, "price")] == [[0.0, 1.0, 2.0, 3.0], [50.0, 50.0, 49.0, 51.0]]
+    assert left.lines[-1].get_ydata().tolist() == [100.0, 20.0, 20.0, 0.0]
+    assert line(costs, "all")[1].tolist() == [0.0, 40.0, 40.0, 70.0]
+    assert line(costs, "noise")[1].tolist() == [0.0, 10.0, 10.0, 17.5]
+    assert labels(costs) == ["spread", "temporary", "permanent", "noise", "all"]  # what there is none of is left out
+    assert [bar.get_height() for bar in slices.patches] == [-80.0, 0.0, -20.0]
+    check_layout(figure)
+
+
+def test_a_rollout_of_the_execution_market():
+    with ExecutionVecEnv(8, n_steps=6, transient_impact=1e-6) as vec:
+        policy, infos = vec.policies["almgren-chriss"](vec), vec.infos
+        record = sekai.rollout(sekai.VecWrapper(vec), policy, 12, seed=0, infos=infos, progress=False)
+    assert is_png(plot_execution(record, env=3, episode=1))
+    check_layout(plot_execution(record))
+    del record.infos["fill_price"]
+    with pytest.raises(ValueError, match="expected the info 'fill_price' in the rollout"):
+        plot_execution(record)
 
 
 def test_fill_rates_lie_beside_their_curve():

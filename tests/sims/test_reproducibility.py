@@ -15,11 +15,18 @@ import sims
 from sekai.batching import layout
 from sekai.kernels import get_num_threads, set_num_threads
 from sekai.kernels.threads import always_used
+from sims.data import PricePanel
 from sims.market_making import Randomized
 from sims.order_book.flows import Hawkes
+from sims.prices import Brownian, CorrelatedGeometric
 
 if not sekai.all_specs():  # where the package is not installed, nothing announces its markets
     sims.register_envs()
+
+#: Opens and closes of three assets, one of which pauses twice.
+_PRICES = 100.0 * np.exp(np.random.default_rng(0).normal(0.0, 0.4, (80, 3)).cumsum(axis=0))
+_PRICES[20:30, 1] = _PRICES[50:60, 1] = np.nan
+PORTFOLIO = PricePanel(_PRICES[1::2], ["a", "b", "c"], _PRICES[0::2])
 
 #: Beside its defaults, what makes a market do all it can within a few steps.
 SETTINGS = {
@@ -57,6 +64,34 @@ SETTINGS = {
             "observe": "full",
         }
     ],
+    "OptimalExecution-v0": [
+        {
+            "n_steps": 5,
+            "units": Randomized(5e4, 1e5),
+            "prices": Brownian(volatility=Randomized(0.1, 0.5)),
+            "transient_impact": 1e-6,
+            "resilience": Randomized(0.0, 2.0),
+            "volume_profile": [1.0, 3.0, 0.5, 2.0, 1.0],
+            "actions": "rate",
+            "reward": "bps",
+            "risk_aversion": 1e-6,
+            "risk_volatility": 0.8,
+        }
+    ],
+    "Portfolio-v0": [
+        {
+            # Three assets, one of which pauses; prices that ruin whoever is short, so that sub-envs end at other times.
+            "prices": PORTFOLIO,
+            "episode_length": 5,
+            "lookback": 2,
+            "shorts": True,
+            "max_leverage": 2.0,
+            "transaction_cost": Randomized(0.0, 0.01),
+            "borrow_rate": 1e-3,
+            "reward": "return",
+        },
+        {"prices": CorrelatedGeometric(jump_rate=50.0, jump_sd=[0.2]), "episode_length": 5, "lookback": 3},
+    ],
     "Trading-v0": [
         {
             # Prices that ruin whoever is short, so that sub-envs end at different times.
@@ -69,11 +104,20 @@ SETTINGS = {
         }
     ],
 }
-#: Of markets that take long to compile all is slow; as they come, they are among the tests of every market.
-LONG = {"LimitOrderBook-v0"}
+SLOW, LONG = pytest.mark.slow, pytest.mark.long
+
+#: What takes long to compile, by market and settings; as they come, all are among the tests of every market.
+MARKS = {
+    ("LimitOrderBook-v0", 0): SLOW,
+    ("LimitOrderBook-v0", 1): LONG,
+    ("Portfolio-v0", 1): SLOW,
+    ("Portfolio-v0", 2): LONG,
+}
+
+
 #: Each market as it comes, with episodes made short, and as above.
 CASES = [
-    pytest.param(spec.id, settings, id=f"{spec.id}-{number}", marks=[pytest.mark.slow] * (spec.id in LONG))
+    pytest.param(spec.id, settings, id=f"{spec.id}-{number}", marks=MARKS.get((spec.id, number), ()))
     for spec in sekai.all_specs()
     for number, settings in enumerate([{"max_episode_steps": 5}, *SETTINGS.get(spec.id, [])])
 ]
@@ -81,7 +125,7 @@ each_case = pytest.mark.parametrize(("id", "settings"), CASES)
 
 
 def each_case_and_mode(slow):
-    """Each case with and without autoreset; ``slow(is_default, autoreset)``: whether it is one of the slow tests.
+    """Each case with and without autoreset; ``slow(is_default, autoreset)``: the marks of slow ones.
 
     Each is compiled by itself.
     """
@@ -90,7 +134,7 @@ def each_case_and_mode(slow):
             *case.values,
             autoreset,
             id=f"{'autoreset' if autoreset else 'freezing'}-{case.id}",
-            marks=[*case.marks, *[pytest.mark.slow] * slow(case.id.endswith("-0"), autoreset)],
+            marks=[*case.marks, *slow(case.id.endswith("-0"), autoreset)],
         )
         for autoreset in (True, False)
         for case in CASES
@@ -99,9 +143,11 @@ def each_case_and_mode(slow):
 
 
 #: Markets as they come freeze among the slow tests alone.
-quick_modes = each_case_and_mode(lambda is_default, autoreset: is_default and not autoreset)
+quick_modes = each_case_and_mode(lambda is_default, autoreset: [SLOW] * (is_default and not autoreset))
 #: On several threads, nothing but markets as they come is quick: another loop is compiled.
-quick_threads = each_case_and_mode(lambda is_default, autoreset: not (is_default and autoreset))
+quick_threads = each_case_and_mode(
+    lambda is_default, autoreset: [] if is_default and autoreset else [SLOW if is_default or autoreset else LONG]
+)
 
 STEPS = 12
 
@@ -156,7 +202,7 @@ def count_ends(results):
 def test_no_registered_market_is_left_out():
     covered = {case.values[0] for case in CASES}
     assert covered == {spec.id for spec in sekai.all_specs()}
-    assert {"LimitOrderBook-v0", "MarketMaking-v0", "Trading-v0"} <= covered
+    assert {"LimitOrderBook-v0", "MarketMaking-v0", "Portfolio-v0", "Trading-v0"} <= covered
     assert set(SETTINGS) <= covered
 
 
