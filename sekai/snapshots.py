@@ -353,14 +353,20 @@ def is_of_kit(method: Any) -> bool:
 def attributes_of(owner: Any) -> dict[str, Any]:
     """The attributes of an object, those in slots too."""
     found = dict(getattr(owner, "__dict__", {}))
-    for kind in type(owner).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for name in [slots] if isinstance(slots, str) else slots:
-            if name.startswith("__") and not name.endswith("__"):
-                name = f"_{kind.__name__.lstrip('_')}{name}"
-            if name not in ("__dict__", "__weakref__") and hasattr(owner, name):
-                found[name] = getattr(owner, name)
+    found.update((name, getattr(owner, name)) for name in _slots_of(owner.__class__) if hasattr(owner, name))
     return found
+
+
+@functools.lru_cache(maxsize=256)
+def _slots_of(kind: type) -> tuple[str, ...]:
+    """The names of the slots of a class and its bases, as the interpreter has them."""
+    found = []
+    for each in kind.__mro__:
+        slots = vars(each).get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            is_private = name.startswith("__") and not name.endswith("__")
+            found.append(f"_{each.__name__.lstrip('_')}{name}" if is_private else name)
+    return tuple(name for name in found if name not in ("__dict__", "__weakref__"))
 
 
 def state_of_layers(layers: Sequence[Any], count: int) -> bytes:

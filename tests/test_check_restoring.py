@@ -218,7 +218,7 @@ class Locked(Walk):
         pytest.param(
             lambda num_envs, **given: ProcVecEnv([Locked] * num_envs, num_workers=1, **given),
             "TypeError: snapshot(): Locked.lock: expected what can be pickled, got #",
-            marks=pytest.mark.slow,  # it takes many processes
+            marks=pytest.mark.long,  # it takes many processes
         ),
     ],
     ids=["altered", "wrapper", "sync", "proc"],

@@ -377,7 +377,7 @@ def test_what_comes_later_changes_nothing_before(tmp_path):
     assert not np.array_equal(longer[0][-3], longer[1][-3])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_threads_change_nothing(tmp_path):
     tape, before = read(tmp_path), get_num_threads()
     try:

@@ -110,7 +110,8 @@ SLOW, LONG = pytest.mark.slow, pytest.mark.long
 MARKS = {
     ("LimitOrderBook-v0", 0): SLOW,
     ("LimitOrderBook-v0", 1): LONG,
-    ("Portfolio-v0", 1): SLOW,
+    ("OptimalExecution-v0", 1): SLOW,
+    ("Portfolio-v0", 1): LONG,
     ("Portfolio-v0", 2): LONG,
 }
 
@@ -146,7 +147,7 @@ def each_case_and_mode(slow):
 quick_modes = each_case_and_mode(lambda is_default, autoreset: [SLOW] * (is_default and not autoreset))
 #: On several threads, nothing but markets as they come is quick: another loop is compiled.
 quick_threads = each_case_and_mode(
-    lambda is_default, autoreset: [] if is_default and autoreset else [SLOW if is_default or autoreset else LONG]
+    lambda is_default, autoreset: [] if is_default and autoreset else [SLOW if is_default else LONG]
 )
 
 STEPS = 12
@@ -253,7 +254,8 @@ def test_backends_of_this_process_agree(mode, id, settings, autoreset, num_envs)
     ("num_envs", "autoreset"),
     [
         (7, True),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in [(7, False), (1, True), (2, False), (64, True)]),
+        *(pytest.param(*each, marks=SLOW) for each in [(7, False), (1, True)]),
+        *(pytest.param(*each, marks=LONG) for each in [(2, False), (64, True)]),
     ],
 )
 @each_case

@@ -72,9 +72,10 @@ class MemoryRows:
         from sekai.kernels.slabs import copy_columns, copy_rows
 
         vec, memory, count = self._vec, self._vec._memory, len(rows)
-        kept = SlabColumns.of(self._slab, columns)
         if isinstance(columns, SlabColumns) and columns.slab == self._slab:
             kept = columns
+        else:
+            kept = SlabColumns.of(self._slab, columns)
         if are_all:
             copy_columns(kept.memory, kept.starts, memory, self._starts, self._sizes)
         else:

@@ -333,7 +333,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     def __attributes(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         names = attributes_of(self).keys() - ignored(type(self)) - self._snapshot_base_names()
-        return split_attributes(self, sorted(names), self.num_envs)
+        return split_attributes(self, sorted(names), self.num_envs) if names else ({}, {})
 
     @staticmethod
     def _snapshot_base_names() -> frozenset[str]:
@@ -353,8 +353,7 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
         return self.__attributes()[0] if is_of_kit(type(self)._snapshot_rows) else {}
 
     def _require_untouched(self, rows: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> None:
-        own = {name.removeprefix("state."): each for name, each in columns.items() if name.startswith("state.")}
-        require_untouched(self, rows, own)
+        require_untouched(self, rows, {name: columns[f"state.{name}"] for name in self._untouched})
 
     def _snapshot_others(self) -> dict[str, Any]:
         if not is_of_kit(type(self)._snapshot_rows):  # it says itself what its state is
