@@ -21,7 +21,11 @@ def test_they_are_numbered_from_0():
     assert [path.name[:3] for path in NOTEBOOKS] == [f"{k:02}_" for k in range(len(NOTEBOOKS))]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.long] * (path.stem == "05_order_book")) for path in NOTEBOOKS],
+    ids=lambda path: path.stem,
+)
 @pytest.mark.filterwarnings("ignore")  # what Jupyter's own machinery warns of is not ours
 def test_a_notebook_runs_from_clean(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)

@@ -23,8 +23,6 @@ from sims.prices import (
     RegimeSwitching,
 )
 
-slow = pytest.mark.slow
-
 
 class SharedDraws(Draws):
     """Of the stream of a quoter."""
@@ -49,7 +47,7 @@ class ModelMaker(NaiveMarketMaker):
         return self.prices.path(1)[1]
 
 
-@slow
+@pytest.mark.long
 def test_the_market_equals_its_twin():
     model, twin = Heston(drift=0.1), NaiveHeston
     vec = MarketMakingVecEnv(3, midprice=model, n_steps=7, arrival_rate=20.0, observe="full")
@@ -112,7 +110,7 @@ def test_the_return_seen_is_above_minus_1_where_prices_are_above_0(model, least)
     assert MarketMakingVecEnv.observation_space(params).low[2] == least
 
 
-@slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "volatility"),
     [
@@ -135,7 +133,7 @@ def test_baselines_quote_by_the_volatility_of_the_model(model, volatility):
 @pytest.mark.parametrize(
     "model",
     [
-        pytest.param(Heston(), marks=slow),
+        pytest.param(Heston(), marks=pytest.mark.long),
         pytest.param(Garch(), marks=pytest.mark.long),
         pytest.param(RegimeSwitching(), marks=pytest.mark.long),
     ],
@@ -149,7 +147,7 @@ def test_baselines_ask_for_the_volatility_of_a_model_without_one(model):
     FixedSpread.for_env(vec)
 
 
-@slow
+@pytest.mark.long
 def test_a_drawn_volatility_of_a_model_is_not_read():
     vec = MarketMakingVecEnv(2, midprice=Geometric(volatility=Randomized(0.1, 0.2)))
     with pytest.raises(ValueError, match=r"midprice.volatility is drawn anew at each episode"):

@@ -192,7 +192,7 @@ def test_frozen_sub_envs_are_not_looked_at():
     strict.step(weights([2.0, 2.0, 2.0], [0.0, 0.0, 0.0]))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_softmax_actions_are_weights_of_assets_and_cash():
     panel = make_panel(gaps=True)
     env, other = make_env(2, panel, actions="softmax", transaction_cost=0.01), make_env(2, panel, transaction_cost=0.01)

@@ -15,7 +15,6 @@ from sekai.vector import Randomized
 from sims.prices import Brownian, Geometric, Heston
 from sims.trading import BuyAndHold, Momentum, SimulatedTradingVecEnv, TradingVecEnv
 
-slow = pytest.mark.slow
 MODEL = Geometric(drift=0.1, volatility=0.8)
 TERMS = {"prices": MODEL, "lookback": 4, "episode_length": 9, "actions": "weight", "transaction_cost": 0.01}
 #: Each of them draws some 60 bars: ruined by short positions, as the market is a wild one, and with large costs.
@@ -58,7 +57,7 @@ def play_by_hand(terms, model, twin, seed, weights):
     return records
 
 
-@pytest.mark.parametrize("terms", [TERMS, pytest.param(WILD, marks=slow)], ids=["calm", "wild"])
+@pytest.mark.parametrize("terms", [TERMS, pytest.param(WILD, marks=pytest.mark.long)], ids=["calm", "wild"])
 def test_an_account_equals_its_twin_along_the_path_of_the_model(terms):
     steps, seeds = 30, [3, 4, 5, 6, 7, 8]
     weights = random_weights(1, (steps, len(seeds)))
@@ -86,7 +85,7 @@ def test_an_account_equals_its_twin_along_the_path_of_the_model(terms):
     assert len(ends) > 12 and any(ends) == (terms is WILD)
 
 
-@slow
+@pytest.mark.long
 def test_a_model_with_a_state_and_parameters_that_differ():
     model = Heston(drift=[0.0, 0.2], variance0=0.04, volatility=Randomized(0.2, 0.3))
     terms = TERMS | {"prices": model, "bar_time": 0.02, "initial_price": 50.0}
@@ -152,7 +151,7 @@ def test_a_misspelt_argument_is_met_by_those_of_either():
         TradingVecEnv(2, prices=MODEL)
 
 
-@slow
+@pytest.mark.long
 def test_an_episode_ends_where_the_price_leaves_its_range():
     climbing = Geometric(drift=20.0 * 252.0, volatility=0.0)
     vec = SimulatedTradingVecEnv(3, **TERMS | {"prices": climbing, "initial_price": 1e-30})
@@ -168,7 +167,7 @@ def test_an_episode_ends_where_the_price_leaves_its_range():
     assert np.isfinite(result.infos[0]["final_observation"]).all()
 
 
-@slow
+@pytest.mark.long
 def test_what_is_drawn_later_changes_no_trade():
     first, second = (SimulatedTradingVecEnv(4, **TERMS) for _ in range(2))
     for vec in (first, second):
@@ -181,7 +180,7 @@ def test_what_is_drawn_later_changes_no_trade():
     assert (left["price"] != right["price"]).all() and (left["wealth"] != right["wealth"]).all()
 
 
-@slow
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [pytest.param("sync", marks=pytest.mark.long), "proc"])
 def test_backends_agree(mode):
     kwargs = TERMS | {"prices": Heston(drift=Randomized(0.0, 0.1))}
@@ -217,7 +216,7 @@ def test_a_compiled_rollout_has_the_same_numbers():
         np.testing.assert_array_equal(getattr(rolled, name), getattr(stepped, name))
 
 
-@slow
+@pytest.mark.long
 @pytest.mark.compiled
 def test_buying_and_holding_grows_as_the_model_says():
     terms = TERMS | {"prices": Geometric(0.05, 0.2), "transaction_cost": 0.0, "episode_length": 63}
