@@ -17,7 +17,7 @@ from sims.order_book.replay import ReplayVecEnv
 from sims.order_book.start import StartBook
 
 long = pytest.mark.long  # each flow is compiled by itself
-slow = [] if numba.config.DISABLE_JIT else [pytest.mark.slow]  # compiled for seconds
+in_plain_python = [] if numba.config.DISABLE_JIT else [long]  # quick there
 N = 3
 
 #: With a ring so small that orders are evicted, and one where sides are often empty.
@@ -93,7 +93,8 @@ def rows_of(tape):
 
 @pytest.mark.filterwarnings("ignore:max_orders")
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=slow if each == "orders in a tight book" else long) for each in MARKETS]
+    "name",
+    [pytest.param(each, marks=in_plain_python if each == "orders in a tight book" else long) for each in MARKETS],
 )
 def test_a_record_is_what_the_twin_has_heard(tmp_path, name):
     vec = LimitOrderBookVecEnv(N, autoreset=False, **MARKETS[name])

@@ -108,7 +108,7 @@ SLOW, LONG = pytest.mark.slow, pytest.mark.long
 
 #: What takes long to compile, by market and settings; as they come, all are among the tests of every market.
 MARKS = {
-    ("LimitOrderBook-v0", 0): SLOW,
+    ("LimitOrderBook-v0", 0): LONG,
     ("LimitOrderBook-v0", 1): LONG,
     ("OptimalExecution-v0", 1): SLOW,
     ("Portfolio-v0", 1): LONG,
