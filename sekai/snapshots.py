@@ -10,7 +10,7 @@ import functools
 import io
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -432,6 +432,62 @@ def put_state_back(layer: Any, state: Mapping[str, Any]) -> None:
         delattr(layer, name)
     for name, value in state.items():
         object.__setattr__(layer, name, value)
+
+
+class StateByAttributes:
+    """A layer of a VecEnv whose state is those of its attributes that are arrays with an entry per sub-env.
+
+    A subclass that holds state in another way writes ``_snapshot_rows`` and ``_restore_rows``.
+    """
+
+    num_envs: Any
+
+    #: Attributes that decide nothing of what is shown next, which snapshots leave out.
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ()
+
+    def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        """What a market or a wrapper holds of some sub-envs, as arrays of their own with an entry for each.
+
+        The default has the attributes that are arrays with a first axis of ``num_envs``, and named tuples of such. What
+        decides steps, is altered by them and is held in another way is for a subclass to add, with ``_restore_rows``.
+
+        Args:
+            indices: intp (k,), the sub-envs.
+        """
+        arrays, _ = self.__attributes()
+        return {name: array.take(indices, axis=0) for name, array in arrays.items()}
+
+    def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
+        """Take over what ``_snapshot_rows`` has given of as many sub-envs, perhaps of another env of this class.
+
+        Args:
+            indices: intp (k,), the sub-envs.
+            rows: By name, arrays with an entry for each.
+        """
+        arrays, _ = self.__attributes()
+        for name, values in rows.items():
+            arrays[name][indices] = values
+
+    def _snapshot_arrays(self) -> dict[str, NDArray[Any]]:
+        """The attributes that a snapshot takes for state, live; none where a subclass says itself what it holds."""
+        return self.__attributes()[0] if is_of_kit(type(self)._snapshot_rows) else {}
+
+    def _snapshot_others(self) -> dict[str, Any]:
+        """Fingerprints of the attributes that a snapshot takes to stay as they are, likewise."""
+        if not is_of_kit(type(self)._snapshot_rows):
+            return {}
+        where = f"snapshot(): {type(self).__name__}"
+        return {name: fingerprint(value, f"{where}.{name}") for name, value in self.__attributes()[1].items()}
+
+    @staticmethod
+    def _snapshot_base_names() -> frozenset[str]:
+        """The attributes that are the kit's own, of which it says itself what becomes of them."""
+        raise NotImplementedError
+
+    def __attributes(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        kind: Any = type(self)
+        names = attributes_of(self).keys() - ignored(kind) - self._snapshot_base_names()
+        return split_attributes(self, sorted(names), self.num_envs) if names else ({}, {})
 
 
 def split_attributes(owner: Any, names: Iterable[str], num_envs: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sekai.checks import check_count
 from sekai.kernels import jit, streams
+from sekai.vector import part_of
 from sims.checks import check_choice, check_range
 from sims.data.history import LIMIT
 
@@ -62,6 +63,22 @@ def reward_of(growth: float, reward: Any) -> float:
         reward: ``"log_growth"`` or ``"return"``.
     """
     return math.log(max(growth, GROWTH_FLOOR)) if reward == "log_growth" else growth - 1.0
+
+
+class Rates(NamedTuple):
+    """What follows per bar where a model draws the prices.
+
+    Attributes:
+        path: What the model derives.
+    """
+
+    path: part_of("prices", "Derived")  # type: ignore[valid-type]
+
+
+@jit
+def derive_row(params: Any) -> Rates:
+    """What the model derives from the time of a bar."""
+    return Rates(params.prices.derive(params.prices, params.bar_time))
 
 
 @jit

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sekai.kernels import jit
 from sekai.spaces import Box
 from sekai.vector import KernelVecEnv, column, part_of, shared
-from sims.bars import MAX_WEALTH, check_simulated, is_at_limit, reward_of, within_limits
+from sims.bars import MAX_WEALTH, check_simulated, derive_row, is_at_limit, reward_of, within_limits
 from sims.portfolio import account, market
 from sims.portfolio.baselines import MODEL_POLICIES
 from sims.portfolio.plot import plot_portfolio
@@ -105,23 +105,7 @@ class Shared(NamedTuple):
     has_gaps: bool = False
 
 
-class Rates(NamedTuple):
-    """What follows per bar.
-
-    Attributes:
-        path: What the model derives.
-    """
-
-    path: part_of("prices", "Derived")  # type: ignore[valid-type]
-
-
 # -- one row -----------------------------------------------------------------------------------------------
-
-
-@jit
-def derive_row(params: Any) -> Rates:
-    """What the model derives from the time of a bar."""
-    return Rates(params.prices.derive(params.prices, params.bar_time))
 
 
 @jit

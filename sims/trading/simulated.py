@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sekai.kernels import jit
 from sekai.vector import KernelVecEnv, column, part_of
-from sims.bars import check_simulated, is_at_limit, within_limits
+from sims.bars import check_simulated, derive_row, is_at_limit, within_limits
 from sims.prices import Geometric, check_class, check_model, is_nearly_model
 from sims.trading import market
 from sims.trading.env import TradingVecEnv
@@ -68,22 +68,6 @@ class SimulatedAccount(NamedTuple):
     units_traded: float64
     recent: column(float32, "lookback")  # type: ignore[valid-type]
     path: part_of("prices", "State")  # type: ignore[valid-type]
-
-
-class Rates(NamedTuple):
-    """What follows per bar.
-
-    Attributes:
-        path: What the model derives.
-    """
-
-    path: part_of("prices", "Derived")  # type: ignore[valid-type]
-
-
-@jit
-def derive_row(params: Any) -> Rates:
-    """What the model derives from the time of a bar."""
-    return Rates(params.prices.derive(params.prices, params.bar_time))
 
 
 @jit

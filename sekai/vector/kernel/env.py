@@ -692,7 +692,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     # -- snapshots -----------------------------------------------------------------------------------------
 
     @property
-    def _rows(self) -> snapshots.MemoryRows:
+    def _snapshot_memory(self) -> snapshots.MemoryRows:
         if self._memory_rows is None:
             self._memory_rows = snapshots.MemoryRows(self)
         return self._memory_rows
@@ -701,7 +701,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         if not self._is_fused:
             return super()._snapshot_keep(rows, is_whole)
         self.streams  # noqa: B018 - seeded when first asked for
-        kept = self._rows.keep(rows, is_whole)
+        kept = self._snapshot_memory.keep(rows, is_whole)
         found = self._snapshot_rows(rows) if self._keeps_more else super()._snapshot_rows(rows)
         own = {f"state.{name}": column for name, column in found.items() if f"state.{name}" not in kept}
         return Kept({**kept, **own} if own else kept, self._snapshot_shared(), {})
@@ -727,7 +727,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
             kept = kept._replace(columns={**others, **own})
         if not self._is_fused:
             return super()._restorer(rows, kept, keep_parameters)
-        if not self._rows.fits(kept.columns):
+        if not self._snapshot_memory.fits(kept.columns):
             require_columns(self._snapshot_keep(rows[:0], False).columns, kept.columns)
         if not keep_parameters:
             require_equal(self._snapshot_shared(), kept.shared, "restore(snapshot)")
@@ -737,7 +737,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
 
         def commit() -> None:
             self.streams  # noqa: B018 - seeded when first asked for
-            self._rows.put_back(rows, kept.columns, kept.whole is not None)
+            self._snapshot_memory.put_back(rows, kept.columns, kept.whole is not None)
             own = (
                 self._snapshot_rows(rows[:0])
                 if self._keeps_more
@@ -752,19 +752,19 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         return commit
 
     def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-        kept = self._rows.keep(indices)
+        kept = self._snapshot_memory.keep(indices)
         own = {name.removeprefix("state."): column for name, column in kept.items() if name.startswith("state.")}
         return super()._snapshot_rows(indices) | own
 
     def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
-        kept = dict(self._rows.keep(indices))  # of a market that runs step by step: streams and clock are back already
+        kept = dict(self._snapshot_memory.keep(indices))  # whose streams and clock are back already
         own = {name.removeprefix("state."): name for name in kept if name.startswith("state.")}
         kept |= {name: rows[short] for short, name in own.items()}
         super()._restore_rows(indices, {name: column for name, column in rows.items() if name not in own})
-        self._rows.put_back(indices, kept)
+        self._snapshot_memory.put_back(indices, kept)
 
     def _snapshot_shared(self) -> dict[str, Any]:
-        return {**super()._snapshot_shared(), **self._rows.shared}
+        return {**super()._snapshot_shared(), **self._snapshot_memory.shared}
 
     @staticmethod
     def _snapshot_base_names() -> frozenset[str]:

@@ -23,15 +23,12 @@ from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots import (
     RNG,
     Kept,
-    attributes_of,
+    StateByAttributes,
     dumps,
     fingerprint,
-    ignored,
-    is_of_kit,
     require_columns,
     require_equal,
     require_untouched,
-    split_attributes,
     spread,
 )
 from sekai.spaces import Space
@@ -88,7 +85,7 @@ class _Parts:
         self.none_ended = none_ended
 
 
-class NativeVecEnv(VecEnv[ObsType, ActType]):
+class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
     """A market whose sub-envs are rows of arrays, moved on together.
 
     State is in arrays whose first axis has ``num_envs`` entries. A subclass writes:
@@ -308,33 +305,6 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     # -- snapshots -----------------------------------------------------------------------------------------
 
-    def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-        """What a market holds of some sub-envs, as arrays of their own with an entry for each.
-
-        The default has the attributes that are arrays with a first axis of ``num_envs``, and named tuples of such. What
-        decides steps, is altered by them and is held in another way is for a subclass to add, with ``_restore_rows``.
-
-        Args:
-            indices: intp (k,), the sub-envs.
-        """
-        arrays, _ = self.__attributes()
-        return {name: array.take(indices, axis=0) for name, array in arrays.items()}
-
-    def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
-        """Take over what ``_snapshot_rows`` has given of as many sub-envs, perhaps of another env of this class.
-
-        Args:
-            indices: intp (k,), the sub-envs.
-            rows: By name, arrays with an entry for each.
-        """
-        arrays, _ = self.__attributes()
-        for name, values in rows.items():
-            arrays[name][indices] = values
-
-    def __attributes(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        names = attributes_of(self).keys() - ignored(type(self)) - self._snapshot_base_names()
-        return split_attributes(self, sorted(names), self.num_envs) if names else ({}, {})
-
     @staticmethod
     def _snapshot_base_names() -> frozenset[str]:
         """The attributes of this class's own."""
@@ -349,18 +319,8 @@ class NativeVecEnv(VecEnv[ObsType, ActType]):
 
     _has_numbers_alone = True
 
-    def _snapshot_arrays(self) -> dict[str, NDArray[Any]]:
-        return self.__attributes()[0] if is_of_kit(type(self)._snapshot_rows) else {}
-
     def _require_untouched(self, rows: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> None:
         require_untouched(self, rows, {name: columns[f"state.{name}"] for name in self._untouched})
-
-    def _snapshot_others(self) -> dict[str, Any]:
-        if not is_of_kit(type(self)._snapshot_rows):  # it says itself what its state is
-            return {}
-        where = f"snapshot(): {type(self).__name__}"
-        _, others = self.__attributes()
-        return {name: fingerprint(value, f"{where}.{name}") for name, value in others.items()}
 
     def _snapshot_ends(self, rows: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
         """Columns of what frozen sub-envs show, and of the actions that they took last."""

@@ -19,16 +19,13 @@ from sekai.delegation import FromInner
 from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots import (
     Kept,
-    attributes_of,
+    StateByAttributes,
     differing,
-    fingerprint,
-    ignored,
     is_of_kit,
     is_same,
     require_columns,
     require_equal,
     require_untouched,
-    split_attributes,
     spread,
 )
 from sekai.spaces import Space
@@ -43,7 +40,7 @@ _OWN_NAMES = frozenset(
 )
 
 
-class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActType]):
+class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActType]):
     """A VecEnv around another one, which it passes everything on to; base of those that change something.
 
     What a subclass does not assign or write is the inner one's: the two spaces (of one sub-env, here too) and all
@@ -131,33 +128,9 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
 
     # -- snapshots
 
-    #: Attributes that decide nothing of what is shown next, which snapshots leave out.
-    snapshot_ignores: ClassVar[tuple[str, ...]] = ()
-
     @property
     def _snapshot_layers(self) -> list[VecEnv[Any, Any]]:
         return [*self.venv._snapshot_layers, self]
-
-    def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-        """What the wrapper holds of some sub-envs (see ``NativeVecEnv._snapshot_rows``)."""
-        arrays, _ = split_attributes(self, self.__names(), self.num_envs)
-        return {name: array.take(indices, axis=0) for name, array in arrays.items()}
-
-    def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
-        """Take over what ``_snapshot_rows`` has given (see ``NativeVecEnv._restore_rows``)."""
-        arrays, _ = split_attributes(self, self.__names(), self.num_envs)
-        for name, values in rows.items():
-            arrays[name][indices] = values
-
-    def _snapshot_others(self) -> dict[str, Any]:
-        if not is_of_kit(type(self)._snapshot_rows):
-            return {}
-        _, others = split_attributes(self, self.__names(), self.num_envs)
-        where = f"snapshot(): {type(self).__name__}"
-        return {name: fingerprint(value, f"{where}.{name}") for name, value in others.items()}
-
-    def _snapshot_arrays(self) -> dict[str, NDArray[Any]]:
-        return split_attributes(self, self.__names(), self.num_envs)[0] if is_of_kit(type(self)._snapshot_rows) else {}
 
     def _snapshot_whole(self) -> dict[str, Any]:
         """What all sub-envs share and steps change, as data."""
@@ -165,9 +138,6 @@ class VecWrapper(VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType
 
     def _restore_whole(self, whole: dict[str, Any]) -> None:
         """Take over what ``_snapshot_whole`` has given."""
-
-    def __names(self) -> list[str]:
-        return sorted(attributes_of(self).keys() - ignored(type(self)) - self._snapshot_base_names())
 
     @staticmethod
     def _snapshot_base_names() -> frozenset[str]:
