@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 #: Seconds that the system can wait for; nobody will notice that it is not longer.
 _FOREVER = 1e6
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """What an error message says of a name that is none of some names, but near one; nothing where it is near none."""
+    from difflib import get_close_matches
+
+    known = sorted(names)
+    close = [] if name in known else get_close_matches(name, known)
+    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
 
 
 def check_integer(value: Any, name: str, expected: str = "an integer") -> int:
@@ -127,3 +137,29 @@ def as_integers(values: Any) -> NDArray[Any] | None:
     each = numbers.ravel().tolist()
     is_exact = all(isinstance(number, (int, np.integer)) and 0 <= number < 2**64 for number in each)
     return numbers.astype(np.uint64) if each and is_exact else None
+
+
+def check_reward_bounds(least: Any, greatest: Any, where: str) -> tuple[float | None, float | None]:
+    """The bounds that rewards are clipped to; None for no bound.
+
+    Args:
+        least: The lower one.
+        greatest: The upper one.
+        where: What the error message begins with.
+
+    Raises:
+        TypeError: One is no number.
+        ValueError: There is none, one is NaN, or they are not in order.
+    """
+    bounds = []
+    for name, bound in (("min_reward", least), ("max_reward", greatest)):
+        number = None if bound is None else as_real(bound)
+        if number is None and bound is not None:
+            raise TypeError(f"{where}: {name}: expected a number or None, got {bound!r}")
+        bounds.append(number)
+    low, high = bounds
+    if low is None and high is None:
+        raise ValueError(f"{where}: expected a min_reward or a max_reward, got neither")
+    if not (-math.inf if low is None else low) <= (math.inf if high is None else high):
+        raise ValueError(f"{where}: expected min_reward <= max_reward, got {least} and {greatest}")
+    return low, high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,11 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from sekai.batching.infos import FINAL_OBSERVATION
+from sekai.checks import did_you_mean
 from sekai.delegation import FromInner
 from sekai.mirror import AsyncMirror
 from sekai.results import ResetResult, StepResult
 from sekai.seeding import np_random
-from sekai.snapshots import load_states, put_state_back, state_of_layers
+from sekai.snapshots.agreement import name_of_class
+from sekai.snapshots.attributes import is_of_kit
+from sekai.snapshots.envs import load_states, put_state_back, state_of_layers
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType, WActType, WObsType
 
 if TYPE_CHECKING:
@@ -60,6 +64,9 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
     _rng: np.random.Generator | None = None
     _rng_seed: int | None = None
 
+    #: Whether ``step()`` begins the next episode where one ends, as that of ``AutoReset`` does.
+    _begins_episodes: ClassVar[bool] = False
+
     @abstractmethod
     def step(self, action: ActType) -> StepResult[ObsType]:
         """Advance the episode by one step.
@@ -85,6 +92,19 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
         async def async_reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
             """Async reset; the default runs ``reset()``."""
+
+    def action_mask(self) -> Any:
+        """Which actions make sense now, as ``action_space.sample(mask)`` takes it; None where all do, the default.
+
+        For an env to write whose actions are not all possible at all times. It is asked between a reset or step and the
+        next step. What a step does with an action that was left out is for the env to say.
+        """
+        return None
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether the env has an ``action_mask()``, known before the first reset; also where it allows everything."""
+        return type(self).action_mask is not Env.action_mask
 
     def close(self) -> None:  # noqa: B027 - nothing to release is the common case, not a missing override
         """Release what the environment holds; the default does nothing."""
@@ -155,12 +175,12 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
         Raises:
             TypeError: An attribute cannot be pickled (a socket, a lock, a live feed); the message names it.
         """
-        layers = [*self] if isinstance(self, Wrapper) else [self]
+        layers = self._snapshot_layers
         count = 1  # of those from here on that leave it to this method
-        while count < len(layers) and not layers[count]._says_its_state:
+        while count < len(layers) and not _says_its_state(type(layers[count])):
             count += 1
         inner = layers[count].snapshot() if count < len(layers) else None
-        return tuple(layer._snapshot_kind for layer in layers[:count]), state_of_layers(layers, count), inner
+        return tuple([layer._snapshot_kind for layer in layers[:count]]), state_of_layers(layers, count), inner
 
     def restore(self, snapshot: Any) -> None:
         """Go on from a snapshot, which another env of the same classes may have made.
@@ -180,8 +200,8 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
         if not isinstance(snapshot, tuple) or len(snapshot) != 3 or not isinstance(snapshot[0], tuple):
             raise TypeError(f"{self}.restore(snapshot): expected what snapshot() gives, got {snapshot!r}")
         kinds, pickled, inner = snapshot
-        layers = [*self] if isinstance(self, Wrapper) else [self]
-        own = tuple(layer._snapshot_kind for layer in layers[: len(kinds)])
+        layers = self._snapshot_layers
+        own = tuple([layer._snapshot_kind for layer in layers[: len(kinds)]])
         if kinds != own or (inner is None) != (len(kinds) == len(layers)):
             raise ValueError(f"restore(snapshot): expected one of {' in '.join(own)}, got one of {' in '.join(kinds)}")
         states = load_states(pickled, layers)
@@ -197,15 +217,16 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
         return restore
 
     @property
-    def _says_its_state(self) -> bool:
-        return type(self).snapshot is not Env.snapshot or type(self).restore is not Env.restore
+    def _snapshot_layers(self) -> list[Env[Any, Any]]:
+        """This env and, of a wrapper, those inside it, from the outside in."""
+        return [self]
 
     def _after_restore(self) -> None:
         """What is left to do once the attributes are back."""
 
     @property
     def _snapshot_kind(self) -> str:
-        return f"{type(self).__module__}.{type(self).__qualname__}"
+        return name_of_class(type(self))
 
     @property
     def unwrapped(self) -> Env[Any, Any]:
@@ -229,16 +250,27 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
         """The object whose state is stepped; two envs of which it is the same are one. An adapter has another."""
         return self
 
-    def set_attr(self, name: str, value: Any) -> None:
+    def set_attr(self, name: str, value: Any, *, force: bool = False) -> None:
         """Change the attribute ``name``.
 
+        Args:
+            name: The attribute.
+            value: What it becomes.
+            force: Create it where there is none.
+
         Raises:
-            AttributeError: There is none: a new attribute would have no effect; or it is a method of every env.
+            AttributeError: There is none, and ``force`` is not given; or it is a method of every env.
         """
         _refuse_method(name)
-        if not _owns(self, name):
-            raise AttributeError(f"set_attr: {self} has no attribute {name!r} to change")
+        if not (force or _owns(self, name)):
+            hint = did_you_mean(name, self._settable_names())
+            raise AttributeError(f"set_attr: {self} has no attribute {name!r} to change{hint}")
         setattr(self, name, value)
+
+    def _settable_names(self) -> set[str]:
+        """What ``set_attr`` may have been meant to name."""
+        public = {name for name in dir(self) if not name.startswith("_")}
+        return {name for name in public if not callable(getattr(type(self), name, None))}
 
     def __enter__(self: _EnvT) -> _EnvT:
         return self
@@ -253,6 +285,11 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__ if self.spec is None else self.spec.id}>"
+
+
+def _says_its_state(kind: type[Env[Any, Any]]) -> bool:
+    """Whether a class writes a snapshot of its own."""
+    return kind.snapshot is not Env.snapshot or kind.restore is not Env.restore
 
 
 def _refuse_method(name: str) -> None:
@@ -278,12 +315,19 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
     always is. ``len(wrapper)`` counts the layers, the base env included, and iterating yields them from the
     outside in.
 
+    A wrapper with a ``reset()`` of its own belongs inside an ``AutoReset``: the resets that this makes pass by what is
+    around it, and a ``UserWarning`` says so. The kit's own wrappers look for these resets in infos, but ``TimeLimit``
+    is warned of too: what it truncates is not reset by an ``AutoReset`` inside.
+
     Args:
         env: The env to wrap, kept as ``.env``.
 
     Raises:
         TypeError: ``env`` is no ``Env``.
     """
+
+    #: Whether what it does at a reset is done too where an ``AutoReset`` inside makes one.
+    _follows_autoreset: ClassVar[bool] = True
 
     observation_space: Any = FromInner("env")
     action_space: Any = FromInner("env")
@@ -296,6 +340,16 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
         if not isinstance(env, Env):
             raise TypeError(f"{type(self).__name__}: expected an Env to wrap, got {env!r}")
         self.env: Env[Any, Any] = env
+        own = type(self)
+        follows = own._follows_autoreset and is_of_kit(own.reset) and is_of_kit(own.async_reset)
+        layers = [*env] if isinstance(env, Wrapper) else [env]
+        if not follows and any(layer._begins_episodes for layer in layers):
+            warnings.warn(
+                f"{own.__name__} around AutoReset: expected AutoReset outermost, got it inside, where the resets that "
+                f"it makes pass by {own.__name__}.reset(); wrap it the other way round",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def step(self, action: WActType) -> StepResult[WObsType]:
         """Step the inner env."""
@@ -313,12 +367,25 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
         """Reset the inner env through its ``async_reset()``."""
         return await self.env.async_reset(seed=seed, options=options)
 
+    def action_mask(self) -> Any:
+        """The mask of the inner env."""
+        return self.env.action_mask()
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether the wrapper or the inner env has an ``action_mask()``."""
+        return type(self).action_mask is not Wrapper.action_mask or self.env.has_action_mask
+
     def close(self) -> None:
         """Close the inner env."""
         self.env.close()
 
     def _set_rng(self, seed: SeedType) -> int | None:
         return self.env._set_rng(seed)
+
+    @property
+    def _snapshot_layers(self) -> list[Env[Any, Any]]:
+        return [self, *self.env._snapshot_layers]
 
     def reseed(self, seed: SeedType) -> None:
         """Let the inner env go on with another random stream."""
@@ -346,12 +413,17 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
         except AttributeError as error:
             raise AttributeError(f"get_attr({name!r}) on {self}: {error}") from error
 
-    def set_attr(self, name: str, value: Any) -> None:
+    def set_attr(self, name: str, value: Any, *, force: bool = False) -> None:
         """Change the attribute ``name`` of the outermost layer that has it itself.
 
+        Args:
+            name: The attribute.
+            value: What it becomes.
+            force: Where no layer has it, create it here.
+
         Raises:
-            AttributeError: No layer has it: a new attribute would have no effect; or it is a method of every env, or
-                ``env``, the env inside.
+            AttributeError: No layer has it, and ``force`` is not given; or it is a method of every env, or ``env``, the
+                env inside.
         """
         if name == "env":
             raise AttributeError(
@@ -365,7 +437,15 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
         try:
             holder.set_attr(name, value)
         except AttributeError as error:
-            raise AttributeError(f"set_attr({name!r}) on {self}: {error}") from error
+            if holder.has_attr(name):
+                raise AttributeError(f"set_attr({name!r}) on {self}: {error}") from error
+            if not force:
+                hint = did_you_mean(name, self._settable_names())
+                raise AttributeError(f"set_attr({name!r}) on {self}: no attribute {name!r} to change{hint}") from error
+            setattr(self, name, value)
+
+    def _settable_names(self) -> set[str]:
+        return (super()._settable_names() - {"env"}) | self.env._settable_names()
 
     def _holder(self, name: str) -> Env[Any, Any]:
         """The outermost wrapper that has ``name`` itself, else the base env, which may or may not have it."""
@@ -469,6 +549,22 @@ class ActionWrapper(Wrapper[ObsType, WActType, ObsType, ActType], ABC, Generic[O
     @abstractmethod
     def action(self, action: WActType) -> ActType:
         """The action as the inner env takes it."""
+
+    def action_mask(self) -> Any:
+        """None, as long as the inner env has no mask; for a subclass to write where it has, of the actions it takes.
+
+        Raises:
+            NotImplementedError: The inner env has a mask, which is of the actions that come out of ``action()``.
+        """
+        if not self.env.has_action_mask:
+            return None
+        expected = f"expected one of the actions that it takes, since {self.env} has one of those that it makes of them"
+        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}")
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether a subclass says what the mask of the actions that it takes is."""
+        return type(self).action_mask is not ActionWrapper.action_mask
 
     def step(self, action: WActType) -> StepResult[ObsType]:
         """Step the inner env with the transformed action."""

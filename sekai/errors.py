@@ -56,6 +56,10 @@ class SpaceMismatch(SekaiError, ValueError):
     """Sub-environments of one vector environment have different spaces."""
 
 
+class DependentRows(SekaiError, ValueError):
+    """Rows were to be cut into shards that depend on each other."""
+
+
 class VecEnvClosed(SekaiError, RuntimeError):
     """A closed vector environment was used."""
 

@@ -92,22 +92,42 @@ def estimate_mean(values: ArrayLike, starts: ArrayLike | None = None, lengths: A
     began, steps = _integers(starts, "starts", count), _integers(lengths, "lengths", count)
     if steps.min() < 1:
         raise ValueError(f"estimate_mean(lengths): expected at least 1, got {steps.min()}")
-    longest = int(steps.max())
     began = began - began.min()
-    share = _over_pairs(np.ones(count), began, _BLOCK * longest)
+    return Estimate(mean, error_by_history(np.bincount(began), np.bincount(began, sample - mean), int(steps.max())))
+
+
+def error_by_history(counts: NDArray[Any], deviations: NDArray[Any], longest: int) -> float:
+    """The standard error of a mean over episodes on one history, from what is known of each place on it.
+
+    Args:
+        counts: Integers (S,), how many episodes began at each place.
+        deviations: float64 (S,), the sum of their values there, less the mean of all.
+        longest: The steps of the longest episode.
+
+    Returns:
+        It, NaN where the history holds too few that lie apart (see ``estimate_mean``).
+    """
+    count, block = int(counts.sum()), _BLOCK * longest
+    share = _over_pairs(counts, count, block)
     if share > _MOST_PAIRS:
-        return Estimate(mean, math.nan)
-    variance = _over_pairs(sample - mean, began, _BLOCK * longest) / (1.0 - share) / (1.0 - 1.0 / (3.0 * _BLOCK))
-    return Estimate(mean, math.sqrt(variance))
+        return math.nan
+    variance = _over_pairs(deviations, count, block) / (1.0 - share) / (1.0 - 1.0 / (3.0 * _BLOCK))
+    return math.sqrt(variance)
 
 
-def _over_pairs(values: NDArray[np.float64], began: NDArray[np.int64], block: int) -> float:
-    """The mean over all pairs of episodes of the product of their values, with the weights of blocks."""
-    room = int(began.max()) + 1
-    sums = np.append(0.0, np.cumsum(np.bincount(began, values, minlength=room)))
+def _over_pairs(values: NDArray[Any], count: int, block: int) -> float:
+    """The mean over all pairs of episodes of the product of their values, with the weights of blocks.
+
+    Args:
+        values: (S,), the sum of them for each place on the history.
+        count: Of episodes.
+        block: Places of a block.
+    """
+    room = len(values)
+    sums = np.append(0.0, np.cumsum(values))
     first = np.arange(1 - block, room)  # blocks that reach over the ends, too
     of_blocks = sums[np.minimum(first + block, room)] - sums[np.maximum(first, 0)]
-    return float(of_blocks @ of_blocks) / block / len(values) ** 2
+    return float(of_blocks @ of_blocks) / block / count**2
 
 
 def _integers(values: Any, name: str, count: int) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ of a class that is not frozen: the ``object.__setattr__`` calls of a frozen data
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,32 @@ def _fill(record: Any, values: tuple[Any, ...]) -> Any:
     return record
 
 
-class _StepFields(Generic[ObsType]):
+class _Record:
+    """What all four results share: that they are read by name, and say so to whoever unpacks them."""
+
+    __slots__ = ()
+
+    #: What returns it.
+    _call: ClassVar[str]
+
+    if not TYPE_CHECKING:  # a type checker finds it by itself, as long as there is no such method
+
+        def __iter__(self) -> Any:
+            raise TypeError(_line_to_write(self, "unpacked"))
+
+        def __getitem__(self, key: Any) -> Any:
+            raise TypeError(_line_to_write(self, f"indexed with {key!r}"))
+
+
+def _line_to_write(record: Any, done: str) -> str:
+    fields = ", ".join(f"result.{name}" for name in record.__dataclass_fields__)
+    return (
+        f"{type(record).__name__} is read by name and cannot be {done}: write `result = {record._call}`, "
+        f"and then {fields}"
+    )
+
+
+class _StepFields(_Record, Generic[ObsType]):
     """A ``StepResult`` that is being filled."""
 
     __slots__ = ("observation", "reward", "terminated", "truncated", "info")
@@ -49,6 +74,7 @@ class StepResult(_StepFields[ObsType]):
     info: InfoDict
 
     __slots__ = ()
+    _call = "env.step(action)"
 
     def __new__(
         cls, observation: ObsType, reward: float, terminated: bool, truncated: bool, info: InfoDict
@@ -75,7 +101,7 @@ class StepResult(_StepFields[ObsType]):
 
 
 @dataclass(frozen=True, slots=True)
-class ResetResult(Generic[ObsType]):
+class ResetResult(_Record, Generic[ObsType]):
     """Result of ``Env.reset()``.
 
     Attributes:
@@ -86,13 +112,15 @@ class ResetResult(Generic[ObsType]):
     observation: ObsType
     info: InfoDict
 
+    _call = "env.reset()"
+
     @property
     def done(self) -> bool:
         """Always False: an episode that has just begun has not ended."""
         return False
 
 
-class _VecStepFields(Generic[ObsType]):
+class _VecStepFields(_Record, Generic[ObsType]):
     """A ``VecStepResult`` that is being filled."""
 
     __slots__ = ("observations", "rewards", "terminated", "truncated", "infos")
@@ -117,6 +145,7 @@ class VecStepResult(_VecStepFields[ObsType]):
     infos: list[InfoDict]
 
     __slots__ = ()
+    _call = "vec.step(actions)"
 
     def __new__(
         cls,
@@ -148,7 +177,7 @@ class VecStepResult(_VecStepFields[ObsType]):
 
 
 @dataclass(frozen=True, slots=True)
-class VecResetResult(Generic[ObsType]):
+class VecResetResult(_Record, Generic[ObsType]):
     """Structured result from ``VecEnv.reset()``.
 
     Attributes:
@@ -158,6 +187,8 @@ class VecResetResult(Generic[ObsType]):
 
     observations: ObsType
     infos: list[InfoDict]
+
+    _call = "vec.reset()"
 
     @property
     def dones(self) -> NDArray[np.bool_]:

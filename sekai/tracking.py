@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +97,9 @@ class EpisodeBatch(Sequence[EpisodeStats]):
         return EpisodeStats(episode_return, length, elapsed, start, self._end_time, terminated, truncated, extra)
 
 
+@runtime_checkable
 class StatsTracker(Protocol):
-    """What episode statistics are reported to."""
+    """What episode statistics are reported to: anything with these methods, as ``isinstance`` tells."""
 
     def on_reset(self, env_id: str | int, seed: SeedType) -> None:
         """An env was reset: its registered id or class name, or its index; and the seed it was given."""

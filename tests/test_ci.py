@@ -11,7 +11,9 @@ ROOT = Path(__file__).parent.parent
 APART = {
     "tests/test_check_bounds.py",
     "tests/compat/test_gymnasium_next_step.py",
+    "tests/compat/test_ray_rollout.py",
     "tests/test_cli_bench.py",
+    "tests/test_docs.py",
     "tests/test_readme.py",
     "tests/test_ci.py",
     "tests/vector/test_proc.py",
@@ -29,3 +31,9 @@ def test_every_test_of_kernels_also_runs_without_compilation():
         of_kernels = re.search(r"^\s*(?:from|import) (?:sekai\.kernels|numba)\b|DISABLE_JIT", text, re.MULTILINE)
         if of_kernels and not name.startswith("tests/bench/") and name not in APART:
             assert any(name.startswith(each) for each in run), f"{name}: not among those that .ci/run runs so"
+
+
+def test_the_files_that_the_configuration_of_the_tests_names_are_there():
+    names = re.findall(r'"([\w/]+\.py)"', (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
+    assert len(names) > 20
+    assert [name for name in names if not (ROOT / "tests" / name).exists()] == []

@@ -79,33 +79,28 @@ def test_the_examples_of_a_page_run_and_print_what_they_say(tmp_path, name):
     assert printed == promised
 
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-#: Its blocks for libraries that come with an extra.
-README_BLOCKS = {
-    needs: code
-    for code in re.findall(r"^```py\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    for needs in ("gymnasium", "stable_baselines3")
-    if re.search(rf"^(?:import|from) {needs}\b", code, re.MULTILINE)
-}
-
-
-def test_every_block_of_the_readme_for_another_library_is_known():
-    assert len(README_BLOCKS) == len(re.findall(r"^```py$", README, re.MULTILINE))
+#: The training at full length: a block that is marked ``py``, so that it is run with fewer steps.
+TRAINING = "guides/from-stable-baselines3.md"
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("needs", README_BLOCKS)
-def test_the_readme_s_blocks_for_other_libraries_run(needs):
-    code = README_BLOCKS[needs]
-    if needs == "stable_baselines3":
-        assert "torch.set_num_threads(1)" in code  # or else it takes several times what the README says
-        for long, short in (("1_200_000", "51_200"), ("10_000", "100")):
-            assert code.count(long) == 1
-            code = code.replace(long, short)
+@pytest.mark.skipif(find_spec("stable_baselines3") is None, reason="needs stable_baselines3")
+def test_the_training_runs():
+    (code,) = re.findall(r"^```py\n(.*?)^```", PAGES[TRAINING].read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert "torch.set_num_threads(1)" in code  # or else it takes several times what the page says
+    for long, short in (("1_200_000", "51_200"), ("10_000", "100")):
+        assert code.count(long) == 1
+        code = code.replace(long, short)
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, cwd=ROOT)
     assert run.returncode == 0, run.stderr
-    if needs == "stable_baselines3":
-        assert 30.0 < float(run.stdout.splitlines()[-1]) < 70.0
+    assert 30.0 < float(run.stdout.splitlines()[-1]) < 70.0
+
+
+def test_no_other_block_is_left_out():
+    marked = {
+        name for name, path in PAGES.items() if re.search(r"^```py$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert marked == {TRAINING}
 
 
 def test_blocks_keep_their_lines_and_wait_for_their_library():
@@ -148,6 +143,12 @@ def test_every_public_name_is_in_the_reference(package):
         if name not in EXPLAINED and not re.search(rf"(?:[.\[ ]){re.escape(name)}(?:[,\]\s]|$)", REFERENCE)
     ]
     assert missing == []
+
+
+def test_the_table_of_kernels_names_all_that_the_package_exports():
+    table = PAGES["api/kernels.md"].read_text(encoding="utf-8")
+    first_columns = " ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))
+    assert [name for name in importlib.import_module("sekai.kernels").__all__ if f"`{name}`" not in first_columns] == []
 
 
 def test_names_that_are_only_explained_are_in_the_text():

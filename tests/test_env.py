@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import sekai
 from sekai.env import ActionWrapper, Env, ObservationWrapper, RewardWrapper, Wrapper
 from sekai.mirror import AsyncMirror
 from sekai.results import ResetResult, StepResult
@@ -704,3 +705,34 @@ def test_an_observation_wrapper_transforms_final_observations_in_a_new_info():
     assert Doubled(Ending()).step(0).info == {"final_observation": [18.0], "k": 1}
     assert step(Marked(Ending())).info == {"final_observation": [-9.0], "k": 1}
     assert Ending.info["final_observation"] == [9.0]
+
+
+# -- names that are near, and attributes that are created ---------------------------------------------------
+
+
+def test_a_misspelt_attribute_is_refused_with_names_that_are_near():
+    env = sekai.TimeLimit(sekai.OrderEnforcing(Counter()), 5)
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'max_episode_step' to change \(did you mean 'max_episode_st"
+    ):
+        env.set_attr("max_episode_step", 3)
+    env.unwrapped.volatility = 0.1
+    for each in (env, env.unwrapped):
+        with pytest.raises(AttributeError, match=r"'volatilty' to change \(did you mean 'volatility'\?\)"):
+            each.set_attr("volatilty", 3)
+    with pytest.raises(AttributeError, match=r"'qqq' to change$"):
+        env.set_attr("qqq", 3)
+
+
+def test_force_creates_the_attribute_in_the_outermost_layer():
+    env = sekai.TimeLimit(sekai.OrderEnforcing(Counter()), 5)
+    env.set_attr("note", 3, force=True)
+    assert env.get_attr("note") == 3 and vars(env)["note"] == 3
+    assert not env.env.has_attr("note")
+    env.set_attr("max_episode_steps", 7, force=True)
+    assert env.max_episode_steps == 7
+    env.unwrapped.set_attr("inner", 1, force=True)
+    assert env.get_attr("inner") == 1
+    for name in ("env", "step"):
+        with pytest.raises(AttributeError, match="expected an attribute of the simulation"):
+            env.set_attr(name, 1, force=True)

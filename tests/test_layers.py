@@ -39,6 +39,7 @@ ONLY = {
     ),
     "sekai.stats": ("sekai.kernels", "sekai.checks"),
     "sekai.normalization": ("sekai.stats", "sekai.batching", "sekai.spaces", "sekai.checks"),
+    "sekai.observations": ("sekai.batching", "sekai.spaces", "sekai.checks", "sekai.errors"),
     "sekai.estimates": ("sekai.checks",),
     "sekai.tracking": ("sekai.checks", "sekai.types"),
     "sekai.plots": ("sekai.plots", "sekai.rollouts", "sekai.estimates", "sekai.checks"),
@@ -51,9 +52,26 @@ NEVER = {
     "sekai": ("sims", "pandas", "tests"),
     "sekai.env": ("sekai.wrappers", "sekai.vector", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
     "sekai.wrappers": ("sekai.vector", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
-    "sekai.vector": ("sekai.plots", "sekai.wrappers", "sekai.registry", "sekai.rollouts", "sekai.testing", "sekai.cli"),
-    "sekai.rollouts": ("sekai.plots", "sekai.env", "sekai.wrappers", "sekai.registry", "sekai.testing", "sekai.cli"),
-    "sekai.registry": ("sekai.plots", "sekai.rollouts", "sekai.testing", "sekai.cli"),
+    "sekai.vector": (
+        "sekai.plots",
+        "sekai.wrappers",
+        "sekai.registry",
+        "sekai.rollouts",
+        "sekai.shards",
+        "sekai.testing",
+        "sekai.cli",
+    ),
+    "sekai.rollouts": (
+        "sekai.plots",
+        "sekai.env",
+        "sekai.wrappers",
+        "sekai.registry",
+        "sekai.shards",
+        "sekai.testing",
+        "sekai.cli",
+    ),
+    "sekai.registry": ("sekai.plots", "sekai.rollouts", "sekai.shards", "sekai.testing", "sekai.cli"),
+    "sekai.shards": ("sekai.plots", "sekai.testing", "sekai.cli"),
     "sekai.compat": ("sekai.cli", "sekai.testing"),
     "sekai.testing": ("sekai.plots", "sekai.cli", "sekai.compat"),
     "sims": ("sekai.cli", "sekai.testing", "tests"),
@@ -175,7 +193,8 @@ def test_nothing_of_the_kit_imports_its_adapters():
 
 def test_only_the_adapters_import_the_libraries_they_adapt_to():
     found = offences(
-        "sekai", lambda name: inside(name, ("gymnasium", "stable_baselines3", "torch", "torchrl", "tensordict"))
+        "sekai",
+        lambda name: inside(name, ("gymnasium", "ray", "stable_baselines3", "torch", "torchrl", "tensordict")),
     )
     assert found and all(line.startswith("sekai.compat") for line in found), found
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import sekai.kernels
-
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -19,7 +17,8 @@ def blocks(language):
 
 
 def market_block():
-    return next(code for code in blocks("python") if "KernelVecEnv)" in code)
+    (code,) = blocks("python")
+    return code
 
 
 def run(code):
@@ -57,21 +56,13 @@ def test_e5_only_the_clone_is_installed_from():
     assert {"plot", "sb3", "torch", "torchrl", "gymnasium", "cli", "docs"} <= seen
 
 
-def others():
-    return [code for code in blocks("python") if code != market_block()]
-
-
-@pytest.mark.parametrize("code", others(), ids=lambda code: code.strip().splitlines()[-1][:40])
-def test_examples_run(code):
-    run(code)
-
-
 def test_the_example_of_a_market_stays_short():
     market = market_block()
     definition = market[market.index("class Params") : market.index("vec = ")]
     assert len(definition.strip().splitlines()) <= 40
 
 
+@pytest.mark.slow
 def test_the_example_of_a_market_has_no_problems_and_refuses_what_is_no_action():
     tries = """
     for actions in [1, 7, 1], [1, 1, -1]:
@@ -100,10 +91,8 @@ def test_links_into_the_repository_lead_somewhere():
             assert anchor in [re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-")) for heading in headings]
 
 
-def test_the_table_of_kernels_names_all_that_the_package_exports():
-    section = README[README.index("## Kernels") : README.index("## The reference market")]
-    first_columns = " ".join(re.findall(r"^\| (.*?) \|", section, re.MULTILINE))
-    assert [name for name in sekai.kernels.__all__ if f"`{name}`" not in first_columns] == []
+def test_it_is_read_in_a_sitting():
+    assert len(README.encode()) <= 10_000
 
 
 def test_ci_runs_both_commands_as_printed():

@@ -19,6 +19,7 @@ import pytest
 import toy_market
 from toy_market import Walk, WalkVec
 
+import sekai
 from sekai.env import Env, Wrapper
 from sekai.errors import EnvAlreadyRegistered, EnvNotFound, SekaiError
 from sekai.registry import (
@@ -243,7 +244,6 @@ def test_an_id_that_is_no_text_is_refused(registry):
 @pytest.mark.parametrize(
     ("fields", "error", "text"),
     [
-        ({}, ValueError, "'Walk-v0': expected an entry_point, a vector_entry_point or both, got neither"),
         ({"entry_point": "toy_market.Walk"}, ValueError, "entry_point: expected the form 'module:attr'"),
         ({"vector_entry_point": 3}, TypeError, "vector_entry_point: expected 'module:attr' or a callable, got int"),
         ({"entry_point": WALK, "max_episode_steps": 0}, ValueError, "max_episode_steps .*at least 1, got 0"),
@@ -360,7 +360,6 @@ def test_what_json_cannot_hold_is_refused(spec, text):
         ("[1]", "expected a JSON object, got list"),
         ("{}", "expected 'id'"),
         ('{"id": "A", "entry_point": "a:b", "colour": 1}', "colour"),
-        ('{"id": "A"}', "got neither"),
         ('{"id": "A", "entry_point": "a:b", "kwargs": {"x": NaN}}', "no JSON .NaN is no number"),
         (
             '{"id": "A", "entry_point": "a:b", "reward_threshold": "x"}',
@@ -1542,3 +1541,75 @@ def test_an_argument_that_cannot_be_copied_is_shared(registry):
     first, second = registry.make_vec("M-v0", 2).envs
     assert first.orders is second.orders is lock
     assert first.extra is not second.extra
+
+
+# -- a collection of ids -----------------------------------------------------------------------------------
+
+
+def test_a_registry_is_a_collection_of_ids():
+    registry = EnvRegistry()
+    assert len(registry) == 0 and list(registry) == []
+    registry.register("b/Walk-v1", WALK)
+    registry.register("Walk-v10", WALK)
+    registry.register("Walk-v2", WALK)
+    assert list(registry) == [spec.id for spec in registry.all_specs()] == ["Walk-v2", "Walk-v10", "b/Walk-v1"]
+    assert len(registry) == 3
+    assert "Walk-v2" in registry
+    for other in ("Walk", "Walk-v3", "walk-v2", "Walk-v2 ", "a/Walk-v2", 3, None, registry.spec("Walk-v2")):
+        assert other not in registry
+    registry.deregister("Walk-v2")
+    assert "Walk-v2" not in registry and len(registry) == 2
+
+
+def test_an_id_of_a_lazy_namespace_is_in_the_registry():
+    registry = EnvRegistry()
+    registry.register_namespace("lazy", lambda: registry.register("lazy/Walk-v0", WALK))
+    assert "Walk-v0" not in registry and len(registry) == 0
+    assert "lazy/Walk-v0" in registry and len(registry) == 1
+    assert "lazy/Walk-v1" not in registry
+
+
+def test_markets_are_in_the_registry_of_the_kit():
+    assert "Trading-v0" in sekai.registry.default_registry
+    assert {"Trading-v0", "MarketMaking-v0"} <= {*sekai.registry.default_registry}
+
+
+def test_register_returns_what_is_registered():
+    registry = EnvRegistry()
+    spec = registry.register("Walk-v0", WALK, max_episode_steps=3)
+    assert spec is registry.spec("Walk-v0") and spec.max_episode_steps == 3
+
+
+def test_force_replaces_what_is_registered():
+    registry = EnvRegistry()
+    registry.register("Walk-v0", WALK, max_episode_steps=3)
+    with pytest.raises(EnvAlreadyRegistered, match="or pass force=True to replace it"):
+        registry.register("Walk-v0", WALK, max_episode_steps=4)
+    for limit in (4, 5):
+        spec = registry.register("Walk-v0", WALK, max_episode_steps=limit, force=True)
+        assert registry.spec("Walk-v0") is spec and spec.max_episode_steps == limit
+    assert len(registry) == 1
+    with pytest.raises(ValueError, match="got neither"):
+        registry.register("Walk-v0", force=True)
+    assert registry.spec("Walk-v0") is spec
+
+
+def test_what_a_loader_offers_does_not_replace_what_force_put_there():
+    registry = EnvRegistry()
+    registry.register_namespace("lazy", lambda: registry.register("lazy/Walk-v0", WALK))
+    forced = registry.register("lazy/Walk-v0", WALK, max_episode_steps=9, force=True)
+    with pytest.warns(RuntimeWarning, match="already registered with .*, which stays"):
+        assert "lazy/Walk-v1" not in registry
+    assert registry.spec("lazy/Walk-v0") is forced
+
+
+def test_a_spec_of_an_id_alone():
+    spec = EnvSpec("lab/Walk-v3")
+    assert (spec.namespace, spec.name, spec.version) == ("lab", "Walk", 3)
+    assert EnvSpec.from_json(spec.to_json()) == spec
+    text = r"'lab/Walk-v3': expected an entry_point, a vector_entry_point or both, got neither; sekai.spec"
+    for build in (spec.make, lambda: sekai.make(spec), lambda: sekai.make_vec(spec, 2)):
+        with pytest.raises(ValueError, match=text):
+            build()
+    with pytest.raises(ValueError, match=text):
+        EnvRegistry().register(spec.id)

@@ -456,6 +456,13 @@ def test_arrays_in_infos_keep_their_shape_and_dtype():
     assert_same(np.array([[one, two], [two, one]]), x)
 
 
+def test_a_step_in_which_nobody_tells_an_array():
+    one, two = np.float32([1, 2]), np.float32([3, 4])
+    gap = np.full(2, np.nan, np.float32)
+    x = column_of(told(one, ..., ...), told(two, ..., one))
+    assert_same(np.array([[one, two], [gap, gap], [gap, one]]), x)
+
+
 def test_values_of_many_shapes_become_objects():
     x = column_of(told([1.0, 2.0], [1.0], [[1, 2], [3]]), told([3.0, 4.0], ..., {"a": 1}))
     assert x.shape == (3, 2) and x.dtype == object

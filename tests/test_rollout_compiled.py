@@ -109,7 +109,7 @@ def assert_rolls_as_it_steps(make, policy_of, num_envs, num_steps, infos, action
 
 @pytest.mark.parametrize(
     "market",
-    [name if name in ("brownian", "drawn") else pytest.param(name, marks=pytest.mark.slow) for name in MARKETS],
+    [name if name == "drawn" else pytest.param(name, marks=pytest.mark.slow) for name in MARKETS],
 )
 def test_market_making(market):
     action = np.full((5, 2), 0.7, dtype=np.float32)

@@ -16,6 +16,9 @@ from vector.backends import assert_same, make
 import sekai
 from sekai import (
     Discrete,
+    VecDelayAction,
+    VecDelayObservation,
+    VecFrameStackObservation,
     VecNormalizeObservation,
     VecObservationWrapper,
     VecRecordEpisodeStatistics,
@@ -122,6 +125,7 @@ BACKENDS = {"rows": rows, "arrays": Arrays, **{name: draws(name) for name in ("s
 WRAPPERS = {
     "bare": lambda vec: vec,
     "normalised": VecNormalizeObservation,
+    "remembered": lambda vec: VecDelayObservation(VecFrameStackObservation(VecDelayAction(vec, 1), 2), 1),
     "transformed": lambda vec: VecTransformObservation(VecRecordEpisodeStatistics(vec), np.tanh),
 }
 

@@ -348,3 +348,14 @@ def test_an_argument_the_native_env_refuses_is_told():
         SingleEnv(partial(HandsOn, gaol=3))
     with pytest.raises(TypeError, match="missing 1 required .*'width'"):
         SingleEnv(lambda num_envs, width: WalkVec(num_envs))
+
+
+def test_force_creates_an_attribute_beside_those_of_the_native_env():
+    env = SingleEnv(WalkVec)
+    with pytest.raises(AttributeError, match=r"no attribute 'gaol' \(did you mean 'goal'\?\)"):
+        env.set_attr("gaol", 5)
+    env.set_attr("goal", 5, force=True)
+    assert env.vec.goal == 5
+    env.set_attr("note", "x", force=True)
+    assert env.get_attr("note") == "x"
+    assert not hasattr(env.vec, "note")

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sekai.tracking import EpisodeBatch, EpisodeStats, InMemoryTracker, LoggingTracker
+from sekai.tracking import EpisodeBatch, EpisodeStats, InMemoryTracker, LoggingTracker, StatsTracker
 
 
 def episode(episode_return=1.0, length=2, **kwargs):
@@ -115,3 +115,20 @@ def test_logging_tracker_takes_a_logger(caplog):
     with caplog.at_level(logging.INFO, logger="mine"):
         LoggingTracker(logger).on_episode_end(episode())
     assert [record.name for record in caplog.records] == ["mine"]
+
+
+def test_whether_something_is_a_tracker_can_be_asked():
+    class Own:
+        def on_reset(self, env_id, seed): ...
+
+        def on_step(self, reward, terminated, truncated, info): ...
+
+        def on_episode_end(self, stats): ...
+
+        def summary(self):
+            return {}
+
+    for tracker in (Own(), InMemoryTracker(), LoggingTracker()):
+        assert isinstance(tracker, StatsTracker)
+    for other in (None, Own, 3, logging.getLogger()):
+        assert isinstance(other, StatsTracker) == (other is Own)  # a class has the methods as well

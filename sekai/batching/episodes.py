@@ -61,12 +61,26 @@ def ended_observations(space: Space[Any], result: VecStepResult[Any]) -> tuple[N
         intp (k,), ascending, and a batch of k observations in that order; none without autoreset.
     """
     infos = result.infos
+    rows = begun_rows(result)
     if isinstance(infos, InfoList) and infos.has_final_observations and not infos.read_final():
-        return infos.done, infos.final(FINAL_OBSERVATION)
+        return rows, infos.final(FINAL_OBSERVATION)
+    finals = [infos[row][FINAL_OBSERVATION] for row in rows.tolist()]
+    return rows, layout.stack(space, finals) if finals else layout.allocate(space, 0)
+
+
+def begun_rows(result: VecStepResult[Any]) -> NDArray[np.intp]:
+    """Intp (k,), ascending: the sub-envs that have begun a new episode in a step.
+
+    On a native vector env no info dict is built for it.
+
+    Args:
+        result: What the step returned.
+    """
+    infos = result.infos
+    if isinstance(infos, InfoList) and infos.has_final_observations and not infos.read_final():
+        return infos.done
     done = infos.done if isinstance(infos, InfoList) and infos.is_untouched else result.dones.nonzero()[0]
-    rows = [row for row in done.tolist() if resets_itself(infos[row])]
-    finals = [infos[row][FINAL_OBSERVATION] for row in rows]
-    return np.array(rows, dtype=np.intp), layout.stack(space, finals) if finals else layout.allocate(space, 0)
+    return np.array([row for row in done.tolist() if resets_itself(infos[row])], dtype=np.intp)
 
 
 # -- one row -----------------------------------------------------------------------------------------------

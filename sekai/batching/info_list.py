@@ -193,6 +193,11 @@ class InfoList(list[InfoDict]):
         return self._absent
 
     @property
+    def ended(self) -> EndedRows | None:
+        """What ended episodes add to the dicts of their rows; None where nothing is added."""
+        return self._ended
+
+    @property
     def extras(self) -> Mapping[str, Mapping[int, Any]]:
         """What ``set_items`` has added: the values of each key by their rows."""
         return MappingProxyType(self._extras)

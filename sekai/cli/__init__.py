@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from sekai import __version__
-from sekai.cli import bench, check, info, listing, run
+from sekai.cli import bench, check, info, listing, run, sweep
 from sekai.cli.common import CommandError, OutputClosed, complain, emit, without_codes
 
 __all__ = ["main"]
@@ -25,6 +25,8 @@ examples:
       its arguments, spaces, modes and policies
   sekai run Trading-v0 --policy momentum
       step 1024 copies of it, and print statistics of their episodes
+  sekai sweep MarketMaking-v0 --over volatility=1,2,3 --policy glft
+      the same for each of some settings, in one table
   sekai check my_market:MyMarket-v0
       look for what a market that my_market.py registers does against its contract
   sekai bench Trading-v0 --profile
@@ -93,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in (listing, info, run, check, bench):
+    for verb in (listing, info, run, sweep, check, bench):
         verb.add_parser(verbs)
     try:
         args = parser.parse_args(argv)

@@ -92,6 +92,18 @@ def format_table(rows: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
+def format_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Columns side by side: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if position == 0 else text.rjust(width)
+            for position, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+
+
 def without_codes(text: str) -> str:
     """The text without the escape sequences of colours, which Numba puts into its messages where it can."""
     return _CODES.sub("", text)

@@ -12,7 +12,7 @@ from sekai.cli.common import CommandError, mistakes_of_the_user
 from sekai.cli.options import NOT_SETTABLE
 from sekai.registry import default_registry
 from sekai.registry.arguments import refuse
-from sekai.registry.build import MODES, build_vec_env, choose_mode
+from sekai.registry.build import LOCAL_MODES, build_vec_env, choose_mode
 from sekai.registry.entry_points import EntryPoint, load_entry_point
 from sekai.registry.specs import EnvSpec, WrapperLike
 
@@ -58,7 +58,7 @@ def parameters_of(spec: EnvSpec, entry_point: EntryPoint) -> list[inspect.Parame
 
 
 def modes_of(spec: EnvSpec) -> list[str]:
-    """The modes that an environment runs in."""
+    """The modes that an environment runs in, on this machine."""
 
     def runs_in(mode: str) -> bool:
         try:
@@ -67,7 +67,7 @@ def modes_of(spec: EnvSpec) -> list[str]:
             return False
         return True
 
-    return [mode for mode in MODES if runs_in(mode)]
+    return [mode for mode in LOCAL_MODES if runs_in(mode)]
 
 
 def build_copies(

@@ -76,6 +76,20 @@ def add_settings(parser: ArgumentParser) -> None:
     )
 
 
+def add_shards(parser: ArgumentParser) -> None:
+    """Add ``--distributed``, ``--address`` and ``--shard-size``."""
+    parser.add_argument(
+        "--distributed", action="store_true", help="run shards of the copies as tasks on Ray, on all cores or machines"
+    )
+    parser.add_argument(
+        "--address",
+        metavar="ADDRESS",
+        help="of the Ray cluster, beside --distributed; 'auto' for the one that this machine belongs to, 'local' for "
+        "all cores of this machine alone (default: RAY_ADDRESS, else the first of the two that there is)",
+    )
+    parser.add_argument("--shard-size", type=positive_int, metavar="N", help="copies of a shard (default: 4096)")
+
+
 def add_json(parser: ArgumentParser, instead_of: str = "a table") -> None:
     """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help=f"print one JSON object instead of {instead_of}")
@@ -115,17 +129,37 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     Raises:
         CommandError: One is not of the form key=value, a key was given twice, or a range is none.
     """
-    settings: dict[str, Any] = {}
+    return {key: _parse_value(key, text) for key, text in _split_pairs("--set", "VALUE", pairs)}
+
+
+def parse_sweep(pairs: Iterable[str]) -> dict[str, list[Any]]:
+    """The values that ``--over`` gave, by argument.
+
+    Raises:
+        CommandError: As ``parse_settings``.
+    """
+    return {key: _parse_values(key, text) for key, text in _split_pairs("--over", "VALUE,VALUE,...", pairs)}
+
+
+def _split_pairs(option: str, form: str, pairs: Iterable[str]) -> list[tuple[str, str]]:
+    found: dict[str, str] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.isidentifier():
-            raise CommandError(f"--set: expected KEY=VALUE, got {pair!r}")
-        if key in settings:
-            raise CommandError(f"--set: {key!r} was given twice")
+            raise CommandError(f"{option}: expected KEY={form}, got {pair!r}")
+        if key in found:
+            raise CommandError(f"{option}: {key!r} was given twice")
         if key in NOT_SETTABLE:
-            raise CommandError(f"--set: {key!r} cannot be set: {NOT_SETTABLE[key]}")
-        settings[key] = _parse_value(key, text)
-    return settings
+            raise CommandError(f"{option}: {key!r} cannot be set: {NOT_SETTABLE[key]}")
+        found[key] = text
+    return list(found.items())
+
+
+def _parse_values(key: str, text: str) -> list[Any]:
+    try:
+        return list(ast.literal_eval(f"[{text}]"))  # a list, or text, may have commas of its own
+    except (SyntaxError, TypeError, ValueError):
+        return [_parse_value(key, each) for each in text.split(",")]
 
 
 def _parse_value(key: str, text: str) -> Any:

@@ -57,6 +57,12 @@ def choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
         CommandError: There is no such policy, it does not fit this environment, or what is offered builds none. The
             policy raises it for actions that are no batch of this environment's.
     """
+    policy = build_policy(vec, name, seed)
+    return policy if name == RANDOM else _checked(policy, vec, f"--policy {name}: actions")
+
+
+def build_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
+    """The policy as the environment builds it (see ``choose_policy``): one of rows, say, which can be compiled."""
     offered: dict[str, PolicyFactory] = {**policies_of(vec), RANDOM: partial(_random_policy, seed=seed)}
     if name not in offered:
         raise CommandError(f"--policy: expected one of {', '.join(sorted(offered))}, got {name!r}")
@@ -68,7 +74,7 @@ def choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
         raise CommandError(f"{where}: {_EXPECTED}; it raised {type(error).__name__}: {error}") from error
     if not callable(policy):
         raise CommandError(f"{where}: {_EXPECTED}; it returned {type(policy).__name__}")
-    return policy if name == RANDOM else _checked(policy, vec, f"--policy {name}: actions")
+    return policy
 
 
 def _checked(policy: Policy, vec: VecEnv[Any, Any], where: str) -> Policy:

@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Mapping
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from sekai.cli.common import CommandError, emit, format_settings, format_table, mistakes_of_the_user, to_json
@@ -17,12 +18,14 @@ from sekai.cli.options import (
     add_policy,
     add_seed,
     add_settings,
+    add_shards,
     parse_settings,
     positive_int,
 )
 from sekai.cli.plot import check_target, draw_run
 from sekai.cli.policies import choose_policy
 from sekai.cli.rollout import roll_out
+from sekai.cli.sharded import ShardedRun, connect
 from sekai.cores import usable_cores
 from sekai.progress import progress_bar
 from sekai.registry.build import MODES, choose_mode, entry_point_of
@@ -47,6 +50,7 @@ examples:
   sekai run Trading-v0 --set prices=closes.csv --json
   sekai run MarketMaking-v0 --set volatility=1:3
   sekai run MarketMaking-v0 --policy glft --plot glft.png
+  sekai run MarketMaking-v0 --num-envs 1000000 --steps 200 --distributed
 
 The statistics hold every episode that ended; one that is still going on at the
 end is left out. The standard error of the mean return is that of independent
@@ -66,7 +70,13 @@ returns and mean reward over time. It shows the run itself, or, if that is too
 long to keep every step of, fewer copies. It takes matplotlib:
 pip install ".[plot]" in the clone.
 
-Ctrl-C ends the run and prints what was measured so far; no picture is drawn.
+With --distributed the copies are cut into shards, tasks on Ray (pip install
+".[ray]" in the clone) of which nothing but sums comes back: on all cores of this
+machine, or on the cluster that --address names. Numbers are those of a run here,
+but for the last digits of means, and for random actions.
+
+Ctrl-C ends the run and prints what was measured so far; no picture is drawn. A
+distributed one prints nothing then.
 """
 
 
@@ -108,12 +118,14 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--plot", metavar="FILE", help="also draw the run; the ending says as what (out.png, out.pdf, out.svg)"
     )
+    add_shards(parser)
     add_json(parser)
     parser.set_defaults(verb=run_env)
 
 
 def run_env(args: argparse.Namespace) -> int:
     """Run the environment and print the statistics."""
+    _check_distributed(args)
     settings = parse_settings(args.settings)
     steps = _DEFAULT_STEPS if args.steps is None and args.episodes is None else args.steps
     seed = int(np_random()[0].integers(2**32)) if args.seed is None else args.seed
@@ -126,6 +138,10 @@ def run_env(args: argparse.Namespace) -> int:
             raise CommandError(f"--workers: expected --mode proc beside it, got {mode}")
         vector_kwargs = {"num_workers": args.workers or usable_cores()} if mode == "proc" else None
         check_settings(spec, entry_point_of(spec, mode), settings)
+    connect(args)
+    if args.distributed:
+        shared = (spec, mode, vector_kwargs, args.policy, seed, args.num_envs, steps, args.shard_size, True)
+        return _run_distributed(ShardedRun(*shared), settings, args)
     build = partial(build_copies, spec, mode=mode, settings=settings, vector_kwargs=vector_kwargs)
     build_policy = partial(choose_policy, name=args.policy, seed=seed)
     with build(args.num_envs) as vec:
@@ -164,9 +180,44 @@ def run_env(args: argparse.Namespace) -> int:
     return 0
 
 
+def _check_distributed(args: argparse.Namespace) -> None:
+    """Refuse what is asked of a distributed run and cannot be told of shards, or of one that is none."""
+    for name, given in (("--episodes", args.episodes), ("--plot", args.plot)):
+        if args.distributed and given is not None:
+            raise CommandError(f"{name}: expected no --distributed beside it, since shards hand back sums alone")
+    if args.shard_size is not None and not args.distributed:
+        raise CommandError(f"--shard-size: expected --distributed beside it, got {args.shard_size} alone")
+
+
+def _run_distributed(sharded: ShardedRun, settings: dict[str, Any], args: argparse.Namespace) -> int:
+    """Run shards on Ray, and print the statistics."""
+    sharded.check(settings)
+    start = perf_counter()
+    sums = sharded.run(settings)
+    report = {
+        "env": sharded.spec.id,
+        "mode": sharded.mode,
+        "policy": sharded.policy,
+        "seed": sharded.seed,
+        "settings": settings,
+        "num_envs": sharded.num_envs,
+        "steps": sharded.steps,
+        "env_steps": sharded.steps * sharded.num_envs,
+        **sums.summary(),
+        "env_steps_per_second": sharded.steps * sharded.num_envs / (perf_counter() - start),
+        "first_step_seconds": math.nan,
+        "interrupted": False,
+    }
+    emit(to_json(report) if args.json else format_table(_as_rows(report)))
+    return 0
+
+
 def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:
     steps = f"{report['steps']:,} ({report['env_steps']:,} env-steps)"
     first = "first two steps" if report["mode"] == "native" else "first step"
+    left_out = f"{first}, which may compile, left out: {_number(report['first_step_seconds'], '.2f')} s"
+    if math.isnan(report["first_step_seconds"]):
+        left_out = "of all that was done, compiling and the policy too"
     return {
         "env": report["env"],
         "mode": report["mode"],
@@ -181,8 +232,7 @@ def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:
         "length, mean": _number(report["length_mean"]),
         "terminated": _percent(report["terminated_share"]),
         "truncated": _percent(report["truncated_share"]),
-        "env-steps/s": f"{_number(report['env_steps_per_second'], ',.0f')} "
-        f"({first}, which may compile, left out: {_number(report['first_step_seconds'], '.2f')} s)",
+        "env-steps/s": f"{_number(report['env_steps_per_second'], ',.0f')} ({left_out})",
     }
 
 

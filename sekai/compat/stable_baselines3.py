@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from sekai.batching.infos import EPISODE, FINAL_INFO, FINAL_OBSERVATION, RESET_INFO
 from sekai.checks import check_integer
+from sekai.compat.masks import ACTION_MASKS, flat_masks, has_flat_masks
 from sekai.compat.sub_envs import attribute_errors, render_modes
 from sekai.env import Wrapper
 from sekai.seeding import make_seed_sequence
@@ -56,8 +58,9 @@ class SekaiSB3VecEnv(SB3VecEnv):
     environment, which is one object, once and picks their values. ``env_is_wrapped()`` does not see the wrappers of
     sub-envs in worker processes.
 
-    ``sb3_contrib.MaskablePPO`` takes its masks from the method or attribute ``action_masks`` of the sub-envs, or of a
-    native environment, bool (num_envs, n).
+    ``sb3_contrib.MaskablePPO`` takes its masks from ``action_masks``: what ``vec.action_mask()`` says of the actions of
+    a ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``, or else the method or attribute of this name of the sub-envs,
+    or of a native environment, bool (num_envs, n).
 
     Args:
         vec: The VecEnv, with autoreset.
@@ -176,6 +179,8 @@ class SekaiSB3VecEnv(SB3VecEnv):
             TypeError: ``indices`` are no integers.
         """
         rows = self._rows(indices)
+        if attr_name == ACTION_MASKS and has_flat_masks(self.vec):  # asked for before there is a state
+            return [partial(self._action_mask, row) for row in rows]
         if attr_name == "render_mode":  # which Stable-Baselines3 asks for, and warns of sub-envs without one
             values = render_modes(self.vec)
             return [values[row] for row in rows]
@@ -209,6 +214,8 @@ class SekaiSB3VecEnv(SB3VecEnv):
             TypeError: ``indices`` are no integers.
         """
         rows = self._rows(indices)
+        if method_name == ACTION_MASKS and has_flat_masks(self.vec):
+            return list(self.action_masks()[rows])
         rounds = [rows] if len({*rows}) == len(rows) else [[row] for row in rows]
         with attribute_errors():
             return [
@@ -216,6 +223,20 @@ class SekaiSB3VecEnv(SB3VecEnv):
                 for together in rounds
                 for value in self.vec.call_at(together, method_name, *method_args, **method_kwargs)
             ]
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The masks of all sub-envs, bool (num_envs, n); ``env_method("action_masks")`` gives those of some.
+
+        Raises:
+            AttributeError: ``vec`` has none of the actions of a ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``.
+        """
+        if not has_flat_masks(self.vec):
+            raise AttributeError(f"action_masks(): expected a VecEnv with flat masks of actions, got {self.vec!r}")
+        return flat_masks(self.vec)
+
+    def _action_mask(self, row: int) -> NDArray[np.bool_]:
+        mask: NDArray[np.bool_] = self.action_masks()[row]
+        return mask
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: int | Iterable[int] | None = None) -> list[bool]:
         """Whether some sub-envs, or the VecEnv as a whole, are wrapped in a wrapper of the kit.

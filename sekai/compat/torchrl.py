@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sekai.batching import layout
 from sekai.batching.episodes import ended_observations
-from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Space, Tuple
+from sekai.compat.masks import flat_masks, has_flat_masks
+from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Space, Tuple, flatdim
 from sekai.vector import VecEnv
 
 try:
@@ -40,6 +41,10 @@ class SekaiTorchRLEnv(EnvBase):
     Entries are "observation", "action", "reward" (float32), "done", "terminated" and "truncated"; an observation or
     action of a ``Dict`` is a TensorDict below its name, one of a ``Tuple`` a TensorDict with the keys "0", "1", ...,
     and one of a ``MaskedBox`` a TensorDict of "values" and "mask".
+
+    Where the VecEnv has action masks, of actions of a ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``, there is an
+    entry "action_mask", bool (num_envs, n), as ``torchrl.envs.ActionMask`` reads it: of several choices one mask after
+    another. With a terminal observation it allows everything.
 
     A VecEnv begins the next episode of a sub-env in the step that ends one; TorchRL asks for it afterwards, by a reset
     of the sub-envs that are done. So the step leads to the terminal observation, and that reset to the observation
@@ -80,6 +85,12 @@ class SekaiTorchRLEnv(EnvBase):
         self._observations: Any = None  # those of the episodes that go on, or have just begun
         n, column = vec.num_envs, (vec.num_envs, 1)
         self.observation_spec = Composite(observation=to_spec(vec.observation_space, n), shape=(n,))
+        self._has_masks = has_flat_masks(vec)
+        if self._has_masks:
+            pairs = 2 if isinstance(vec.action_space, MultiBinary) else 1
+            self.observation_spec["action_mask"] = Binary(
+                shape=(n, pairs * flatdim(vec.action_space)), dtype=torch.bool
+            )
         self.action_spec = Composite(action=to_spec(vec.action_space, n), shape=(n,))
         self.reward_spec = Unbounded(column, dtype=torch.float32)
         flags = {name: Binary(shape=column, dtype=torch.bool) for name in ("done", "terminated", "truncated")}
@@ -127,6 +138,10 @@ class SekaiTorchRLEnv(EnvBase):
     def _entries(self, observations: Any, **columns: NDArray[Any]) -> TensorDict:
         entries = {name: to_tensors(column[:, np.newaxis], self.device) for name, column in columns.items()}
         entries["observation"] = _to_entry(to_tensors(observations, self.device), self.num_envs)
+        if self._has_masks:
+            masks = flat_masks(self.vec)
+            masks[self._ended] = True
+            entries["action_mask"] = to_tensors(masks, self.device)
         return TensorDict(entries, batch_size=self.batch_size, device=self.device)
 
     @property

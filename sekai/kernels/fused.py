@@ -93,6 +93,11 @@ class Fused:
         return self._alone(MarketSource.observe)
 
     @functools.cached_property
+    def mask(self) -> Any:
+        """``mask(n, rows, addresses, *masks, *arrays)`` writes what some rows may do."""
+        return self._alone(MarketSource.mask)
+
+    @functools.cached_property
     def derive(self) -> Any:
         """``derive(n, rows, addresses, *arrays)`` works out what follows from the parameters of some rows."""
         return self._alone(MarketSource.follow)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -110,6 +110,7 @@ class Market:
         randomized: Names of parameter columns that are drawn at resets, in order.
         actions: The batch of actions.
         observations: The batch of observations.
+        masks: The batch of masks, None of a market without a row function "mask".
         infos: Keys of a step, and the names of their variables.
         reset_infos: The same of a reset.
         limited: Whether there is a time limit.
@@ -127,6 +128,7 @@ class Market:
     randomized: tuple[str, ...]
     actions: Batch
     observations: Batch
+    masks: Batch | None
     infos: dict[str, Field]
     reset_infos: dict[str, Field]
     limited: bool
@@ -134,7 +136,6 @@ class Market:
 
     def __post_init__(self) -> None:
         self.numbers = [each for each in self._fields(self.params, self.derived) if each.kind == "number"]
-        self.columns = [each for each in self._fields(self.params, self.derived) if each.kind == "column"]
         self.arrays = [each for each in self._fields(self.params, self.derived) if each.kind == "array"]
         self.option_fields = self.options.flat() if self.options is not None else []
         self.memory = Slab.of(self._memory_columns())
@@ -144,6 +145,10 @@ class Market:
     def _fields(*records: Record | None) -> list[Field]:
         return [each for record in records if record is not None for each in record.flat()]
 
+    @classmethod
+    def _columns_of(cls, *records: Record | None) -> list[Field]:
+        return [each for each in cls._fields(*records) if each.kind == "column"]
+
     def _memory_columns(self) -> Iterable[Column]:
         for name in ("now", "limit"):
             yield Column(f"slot_{name}", _I8, has_rows=False)
@@ -152,18 +157,29 @@ class Market:
         for name in self.randomized:
             yield Column(f"slot_low_{name}", _F8, has_rows=False)
             yield Column(f"slot_high_{name}", _F8, has_rows=False)
+        yield from self.carried(freezes=True)
+        for each in self._columns_of(self.derived):
+            yield Column(each.name, np.dtype(each.dtype), each.shape)
+        yield Column("ended", _I8)
+        for key, each in self.reset_infos.items():
+            yield Column(f"reset_{as_word(key)}", np.dtype(each.dtype), each.shape)
+
+    def carried(self, freezes: bool) -> Iterator[Column]:
+        """The columns that decide what rows show next, which lie in the memory side by side: a copy of all is one.
+
+        Args:
+            freezes: Whether rows may be frozen, so that what they show meanwhile is among them.
+        """
         yield Column("key", np.dtype(np.uint64))
         yield Column("counter", np.dtype(np.uint64))
         yield Column("began", _I8)
-        for each in (*self.columns, *self.state.flat()):
+        for each in (*self._columns_of(self.params), *self.state.flat()):
             yield Column(each.name, np.dtype(each.dtype), each.shape)
-        yield Column("ended", _I8)
-        for k, part in enumerate(self.observations.parts):
-            yield Column(f"final{k}", part.dtype, part.shape)
-        for key, each in self.reset_infos.items():
-            yield Column(f"reset_{as_word(key)}", np.dtype(each.dtype), each.shape)
-        for name in ("frozen", "was_terminated", "was_truncated", "absent"):
-            yield Column(name, _BOOL)
+        if freezes:
+            for name in ("frozen", "was_terminated", "was_truncated", "absent"):
+                yield Column(name, _BOOL)
+            for k, part in enumerate(self.observations.parts):
+                yield Column(f"final{k}", part.dtype, part.shape)
 
     def slab_of(self, keys: Iterable[str]) -> Slab:
         """The slab of some infos of a step."""
@@ -201,4 +217,5 @@ class Market:
         functions = tuple(sorted((what, function, names) for what, (function, names) in self.functions.items()))
         records = (self.params, self.state, self.derived, self.rows_derived, self.options, self.randomized)
         told = (tuple(self.infos.items()), tuple(self.reset_infos.items()), self.limited)
-        return self.name, self.module, functions, records, self.actions, self.observations, told, self.parallel_from
+        batches = (self.actions, self.observations, self.masks)
+        return self.name, self.module, functions, records, batches, told, self.parallel_from

@@ -121,6 +121,7 @@ class MarketSource:
             "elapsed": lambda: elapsed,
             "action": lambda: self.items(market.actions, "act", at),
             "observation": lambda: self.items(market.observations, "seen", seen_at or at),
+            "mask": lambda: self.items(market.masks or Batch(()), "mask", seen_at or at),
             "options": lambda: self.record(market.options),
         }
         return f"_{what}_row({', '.join(given[name]() for name in market.functions[what][1])})"
@@ -169,7 +170,8 @@ class MarketSource:
         ]
         slabs += [market.slab_of([key]) for key in self.infos] if self.apart else [market.slab_of(self.infos)]
         rows = ["lo, hi"] * len(slabs)
-        kept = [each for each in market.memory.columns if each.name in self.kept]
+        columns_by_name = {each.name: each for each in market.memory.columns}
+        kept = [columns_by_name[name] for name in self.kept]  # in the order of their addresses
         slabs, rows = slabs + [Slab.of([each]) for each in kept], rows + ["0, n"] * len(kept)
         lines = []
         for k, (slab, of_rows) in enumerate(zip(slabs, rows, strict=True), start=1):
@@ -383,13 +385,22 @@ class MarketSource:
 
     def observe(self) -> list[str]:
         """Write the observations of some rows."""
+        return self._write("observe", self.market.observations, "seen")
+
+    def mask(self) -> list[str]:
+        """Write the masks of some rows."""
+        return self._write("mask", self.market.masks, "mask")
+
+    def _write(self, what: str, batch: Any, prefix: str) -> list[str]:
+        """Have a row function write into arrays ``{prefix}{k}``, whose rows are those of ``rows``."""
+        names = [f"{prefix}{k}" for k in range(len(batch.parts))]
         lines = []
-        for name, part in zip(self.seen, self.market.observations.parts, strict=True):
+        for name, part in zip(names, batch.parts, strict=True):
             if len(part.shape) == 1:
                 lines.append(f"{name} = _rows({name}, 0, len(rows), {part.width})")
-        row = ["i = rows[j]", self.call("observe", "i", "now - began[i]", seen_at="j")]
+        row = ["i = rows[j]", self.call(what, "i", "now - began[i]", seen_at="j")]
         return [
-            f"def alone(n, rows, {', '.join(['addresses', *self.seen, *self.shared])}):",
+            f"def alone(n, rows, {', '.join(['addresses', *names, *self.shared])}):",
             *_indented(self.with_memory("0", "n", [*lines, "for j in range(len(rows)):", *_indented(row)])),
         ]
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sekai.checks import did_you_mean
+
 if TYPE_CHECKING:
     from inspect import Parameter
 
@@ -54,10 +56,7 @@ def build_many(build: Callable[..., Any], num_envs: int, /, **arguments: Any) ->
 
 def refuse(name: str, names: Sequence[str], where: str) -> str:
     """The message for an argument that is none of these names."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, names)
-    meant = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+    meant = did_you_mean(name, names)
     if name == "max_episode_steps":
         meant = " (which the class of a native environment has to take, to have a time limit)"
     return f"{where} has no argument {name!r}{meant}; it has: {', '.join(names) or 'none'}"

@@ -25,7 +25,11 @@ ENV_FN_MODES = {
     "async": "sekai.vector:AsyncVecEnv",
     "proc": "sekai.vector:ProcVecEnv",
 }
-MODES = ("native", *ENV_FN_MODES)
+#: The modes that need no more than this machine and the kit.
+LOCAL_MODES = ("native", *ENV_FN_MODES)
+#: The modes whose ``VecEnv`` is made of shards, each in a local mode, and what builds it from a spec.
+SHARD_MODES = {"ray": "sekai.compat.ray.vec_env:make_ray_vec_env"}
+MODES = (*LOCAL_MODES, *SHARD_MODES)
 
 
 def make_env(spec: EnvSpec, max_episode_steps: int | None, kwargs: Mapping[str, Any]) -> Env[Any, Any]:
@@ -33,6 +37,7 @@ def make_env(spec: EnvSpec, max_episode_steps: int | None, kwargs: Mapping[str, 
     where = f"make({spec.id!r})"
     if "num_envs" in kwargs:
         raise TypeError(f"{where}: one environment takes no 'num_envs'; use make_vec({spec.id!r}, num_envs=...)")
+    spec.require_entry_point()
     _refuse_autoreset(spec, kwargs, where)
     return build_env(spec.resolve(max_episode_steps, kwargs), given=tuple(kwargs))
 
@@ -110,7 +115,7 @@ def choose_mode(spec: EnvSpec, mode: str | None = None, wrappers: Sequence[Wrapp
     per_env = (*spec.additional_wrappers, *wrappers)
     if mode is None:
         return "sync" if per_env or spec.vector_entry_point is None else "native"
-    if mode in ENV_FN_MODES:
+    if mode in ENV_FN_MODES or mode in SHARD_MODES:
         return mode
     where = f"make_vec({spec.id!r}, vectorization_mode={mode!r})"
     if mode not in ("native", "vector_entry_point"):
@@ -133,9 +138,11 @@ def entry_point_of(spec: EnvSpec, mode: str) -> EntryPoint:
 
     Args:
         spec: The environment.
-        mode: One that ``choose_mode`` gave. In all but "native" sub-envs are built one by one, from the
-            ``entry_point``, or from the ``vector_entry_point`` where there is no other.
+        mode: One that ``choose_mode`` gave. In "native" sub-envs are built at once, in shards as they are by default,
+            and else one by one, from the ``entry_point``, or from the ``vector_entry_point`` where there is no other.
     """
+    if mode in SHARD_MODES:
+        mode = choose_mode(spec)
     entry_point = spec.vector_entry_point if mode == "native" or spec.entry_point is None else spec.entry_point
     assert entry_point is not None
     return entry_point
@@ -153,6 +160,7 @@ def build_vec_env(
     where = f"make_vec({spec.id!r})"
     num_envs = check_count(num_envs, f"{where}: num_envs")
     wrappers = check_wrappers(wrappers, f"{where}: wrappers")
+    spec.require_entry_point()
     mode = choose_mode(spec, mode, wrappers)
     vector_kwargs = dict(vector_kwargs or {})
     for name in vector_kwargs:
@@ -165,6 +173,8 @@ def build_vec_env(
     resolved = spec.resolve(arguments.pop("max_episode_steps", None), arguments)
     if mode == "native":
         vec = _build_native(resolved, num_envs, vector_kwargs)
+    elif mode in SHARD_MODES:
+        vec = load_entry_point(SHARD_MODES[mode], where)(spec, num_envs, vector_kwargs, wrappers, env_kwargs)
     else:
         _refuse_autoreset(spec, env_kwargs, where)
         env_fns = [partial(build_env, resolved, wrappers, tuple(env_kwargs))] * num_envs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -60,15 +60,16 @@ class EnvRegistry:
         additional_wrappers: Sequence[WrapperLike] = (),
         reward_threshold: float | None = None,
         nondeterministic: bool = False,
-    ) -> None:
+        force: bool = False,
+    ) -> EnvSpec:
         """Make an environment known under an id. Nothing is imported.
 
         An id with only a ``vector_entry_point`` works with ``make`` and with every mode of ``make_vec`` too.
 
-        An id can be registered once. Only between a plug-in (or the loader of a namespace) and code that registers
-        by hand may the two meet: a plug-in that offers what is there already changes nothing, with a warning if its
-        specs differ; and registering by hand exactly what a plug-in has registered, as calling its function does,
-        changes nothing either. So the order of the two does not matter.
+        An id can be registered once, unless ``force`` replaces what is there. Only between a plug-in (or the loader of
+        a namespace) and code that registers by hand may the two meet: a plug-in that offers what is there already
+        changes nothing, with a warning if its specs differ; and registering by hand exactly what a plug-in has
+        registered, as calling its function does, changes nothing either. So the order of the two does not matter.
 
         Args:
             id: ``[namespace/]Name[-vN]``.
@@ -83,6 +84,10 @@ class EnvRegistry:
                 callables.
             reward_threshold: The return from which the task counts as solved.
             nondeterministic: Whether episodes differ even when seed, options and actions are the same.
+            force: Replace what is registered under the id, if anything is: for cells of a notebook that are run again.
+
+        Returns:
+            What is registered under the id now.
 
         Raises:
             EnvAlreadyRegistered: The id is taken: by hand, by the same plug-in, or with another spec.
@@ -99,20 +104,22 @@ class EnvRegistry:
             additional_wrappers=additional_wrappers,  # type: ignore[arg-type]
             vector_entry_point=vector_entry_point,
         ).resolve(None, {})  # with copies of the arguments
+        spec.require_entry_point()
         caller = sys._getframe(1)
         with self._lock:
             first = self._specs.get(id)
-            if first is None:
+            if first is None or force:
                 self._specs[id] = spec
                 self._places[id] = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+                self._loaded.discard(id)
                 self._attribute(id)
-                return
+                return spec
             place = self._places[id]
         here, there = differences(spec, first)
         if not self._may_meet_again(id, same=not here):
             raise EnvAlreadyRegistered(
                 f"register: {id!r} is already registered as {source_of(first)} at {place}; "
-                f"choose another version, or call deregister({id!r}) first"
+                f"choose another version, or call deregister({id!r}) first, or pass force=True to replace it"
             )
         loader = self._loading.current
         if here and loader is not None:
@@ -120,6 +127,23 @@ class EnvRegistry:
                 f"{loader.origin} offers {id!r} with {here}, but it is already registered "
                 f"with {there} at {place}, which stays"
             )
+        return first
+
+    def __contains__(self, id: object) -> bool:
+        """Whether exactly this id is registered, version included; looked for as ``spec`` looks for it."""
+        try:
+            self._search(id)  # type: ignore[arg-type]
+        except (TypeError, ValueError):  # no id at all
+            return False
+        return id in self._specs
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids, by namespace, name and version. Lazy namespaces are not loaded for it."""
+        return iter([spec.id for spec in self.all_specs()])
+
+    def __len__(self) -> int:
+        """How many ids there are. Lazy namespaces are not loaded for it."""
+        return len(self.all_specs())
 
     def deregister(self, id: str) -> None:
         """Forget an id.
@@ -201,10 +225,10 @@ class EnvRegistry:
             num_envs: How many, at least 1.
             vectorization_mode: "native" (or "vector_entry_point"): one object that simulates all of them with
                 array operations; "sync": one after the other; "async": concurrently on an event loop;
-                "proc": in worker processes. None:
+                "proc": in worker processes; "ray": in shards on the machines of a Ray cluster. None:
                 native when there is a vector entry point and no per-env wrappers, else sync.
             vector_kwargs: Arguments of the ``VecEnv`` class ("sync", "async", "proc"), e.g. ``{"autoreset": False}``,
-                or further ones of the vector entry point ("native").
+                or further ones of the vector entry point ("native"); in "ray" those of ``RayVecEnv`` and of its shards.
             wrappers: What to put around each sub-environment, innermost first.
             **env_kwargs: Arguments of the entry point, taking precedence over those of the spec;
                 ``max_episode_steps`` replaces the time limit, -1 removes it.

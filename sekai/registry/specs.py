@@ -134,6 +134,8 @@ def check_wrappers(wrappers: Any, where: str) -> tuple[WrapperLike, ...]:
 class EnvSpec:
     """How to build one kind of environment.
 
+    One with neither entry point has a name and what is said of it, and cannot be built or registered.
+
     Attributes:
         id: ``[namespace/]Name[-vN]``.
         entry_point: ``"module:attr"`` or a callable that returns an ``Env``.
@@ -148,8 +150,7 @@ class EnvSpec:
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The id or an entry point has the wrong form, there is no entry point at all, or the time
-            limit is below 1 or hidden in ``kwargs``.
+        ValueError: The id or an entry point has the wrong form, or the time limit is below 1 or hidden in ``kwargs``.
     """
 
     id: str
@@ -164,8 +165,6 @@ class EnvSpec:
     def __post_init__(self) -> None:
         parse_id(self.id)
         where = f"environment {self.id!r}"
-        if self.entry_point is None and self.vector_entry_point is None:
-            raise ValueError(f"{where}: expected an entry_point, a vector_entry_point or both, got neither")
         for name in ("entry_point", "vector_entry_point"):
             if getattr(self, name) is not None:
                 check_entry_point(getattr(self, name), f"{where}: {name}")
@@ -202,6 +201,16 @@ class EnvSpec:
     def version(self) -> int | None:
         """The number at the end of the id, or None."""
         return parse_id(self.id)[2]
+
+    def require_entry_point(self) -> None:
+        """Refuse what cannot be built.
+
+        Raises:
+            ValueError: There is no entry point at all.
+        """
+        if self.entry_point is None and self.vector_entry_point is None:
+            expected = "expected an entry_point, a vector_entry_point or both, got neither"
+            raise ValueError(f"environment {self.id!r}: {expected}; sekai.spec({self.id!r}) is what is registered")
 
     def resolve(self, max_episode_steps: int | None, kwargs: Mapping[str, Any]) -> EnvSpec:
         """This spec with the arguments of one ``make`` written into it, its own ones copied deeply.

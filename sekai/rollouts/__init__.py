@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from sekai.rollouts.record import Rollout
 from sekai.rollouts.run import history_clock, rollout
+from sekai.rollouts.sums import EpisodeSums
 
-__all__ = ["Rollout", "history_clock", "rollout"]
+__all__ = ["EpisodeSums", "Rollout", "history_clock", "rollout"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -46,13 +47,23 @@ class InfoColumn:
             KeyError: It is the first step, and no sub-env has the key.
         """
         rows, values = _rows_with(self.key, infos)
+        if step == 0 and not len(values):
+            raise no_info(self.key, {key for info in infos for key in info})
+        self.put(step, rows, values, len(infos))
+
+    def put(self, step: int, rows: Any, values: NDArray[Any], num_envs: int) -> None:
+        """Take in one step of which the values are known.
+
+        Args:
+            step: Which; steps come in order.
+            rows: The sub-envs that told one, as an index.
+            values: What they told, as one array; of the first step not empty.
+            num_envs: The number N of sub-envs.
+        """
         if step == 0:
-            if not len(values):
-                there = sorted({key for info in infos for key in info})
-                raise KeyError(f"rollout(infos=...): no info {self.key!r} in the first step; there are {there}")
             shape = () if values.dtype == _OBJECT else values.shape[1:]
-            self.array = self.room((self.num_steps, len(infos), *shape), values.dtype)
-        array, gaps = self.array, len(values) < len(infos)
+            self.array = self.room((self.num_steps, num_envs, *shape), values.dtype)
+        array, gaps = self.array, len(values) < num_envs
         if not gaps and values.dtype == array.dtype and values.shape == array.shape[1:]:
             array[step] = values
             return
@@ -65,7 +76,8 @@ class InfoColumn:
             self._convert(step, dtype)
         if gaps:
             self.array[step] = _GAPS[dtype.kind]
-        self.array[step, rows] = _as_objects(values) if dtype == _OBJECT else values
+        if len(values):
+            self.array[step, rows] = _as_objects(values) if dtype == _OBJECT else values
 
     def room(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An array that is not filled: (T, N, ...), or (T + 1, N, ...) to put ``array`` into."""
@@ -83,15 +95,27 @@ class InfoColumn:
             self.array[step] = _as_objects(array[step]) if dtype == _OBJECT else array[step]
 
 
+def no_info(key: str, there: Iterable[str]) -> KeyError:
+    """The error for a key that no sub-env has in the first step."""
+    return KeyError(f"rollout(infos=...): no info {key!r} in the first step; there are {sorted(there)}")
+
+
 def _rows_with(key: str, infos: list[InfoDict]) -> tuple[Any, NDArray[Any]]:
     """The rows whose info has the key, as an index, and their values."""
-    if isinstance(infos, InfoList):
-        column = infos.column(key)
-        if column is not None:
-            rows = slice(None) if infos.absent is None else np.flatnonzero(~infos.absent)
-            return rows, column[rows]
+    column = column_of(key, infos)
+    if column is not None:
+        return column
     having = [row for row, info in enumerate(infos) if key in info]
     return having, stack_values([infos[row][key] for row in having])
+
+
+def column_of(key: str, infos: list[InfoDict]) -> tuple[Any, NDArray[Any]] | None:
+    """The same of infos that hold a column of the key; None of others."""
+    column = infos.column(key) if isinstance(infos, InfoList) else None
+    if not isinstance(infos, InfoList) or column is None:
+        return None
+    rows = slice(None) if infos.absent is None else np.flatnonzero(~infos.absent)
+    return rows, column[rows]
 
 
 def _common_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:

@@ -1,8 +1,7 @@
-"""Batches as nested arrays over many steps: room for them, writing one, joining some."""
+"""Batches as nested arrays over many steps: room for them, and writing one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,14 +74,3 @@ def write_step(steps: Any, step: int, batch: Any) -> None:
     else:
         for key in steps if isinstance(steps, dict) else range(len(steps)):
             write_step(steps[key], step, batch[key])
-
-
-def join(batches: Sequence[Any], like: Any) -> Any:
-    """The rows of some batches as one, in the dtypes of a batch like them."""
-
-    def joined(part: Any, *parts: Any) -> Any:
-        if isinstance(part, np.ndarray):
-            return np.concatenate([part[:0], *parts], dtype=part.dtype, casting="same_kind")
-        return [row for rows in parts for row in rows]
-
-    return map_parts(joined, like, *batches)

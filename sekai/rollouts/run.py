@@ -11,6 +11,7 @@ from sekai.checks import check_count
 from sekai.errors import SekaiError
 from sekai.progress import progress_bar
 from sekai.rollouts.compiled import as_row_policy, can_roll, fill_compiled
+from sekai.rollouts.info_column import InfoColumn
 from sekai.rollouts.record import Rollout
 from sekai.rollouts.storage import Storage
 from sekai.snapshots import Snapshot
@@ -98,13 +99,36 @@ def rollout(
         >>> vec.reseed(7)
         >>> futures = sekai.rollout(vec, policy, 100, start=vec.snapshot(), infos=("wealth",))
     """
+    storage, last_observations = fill_storage(
+        vec, policy, num_steps, seed=seed, options=options, start=start, infos=infos, progress=progress, out=out
+    )
+    return storage.rollout(last_observations)
+
+
+def fill_storage(
+    vec: VecEnv[Any, Any],
+    policy: Callable[[Any], Any],
+    num_steps: int,
+    *,
+    seed: Any = None,
+    options: Any = None,
+    start: Snapshot | None = None,
+    infos: Iterable[str] = (),
+    progress: bool = False,
+    out: Rollout | None = None,
+    column: type[InfoColumn] = InfoColumn,
+) -> tuple[Storage, Any]:
+    """Do what ``rollout`` does, whose arguments these are; what is filled, and the observations after the last step.
+
+    Infos are taken in by ``column``.
+    """
     if not isinstance(vec, VecEnv):
         raise TypeError(f"rollout(vec): expected a VecEnv, got {type(vec).__name__}")
     row_policy = as_row_policy(policy, vec)
     if row_policy is None and not callable(policy):
         raise TypeError(f"rollout(policy): expected a callable or a policy of rows, got {type(policy).__name__}")
     num_steps = check_count(num_steps, "rollout(num_steps)")
-    keys = _check_keys(infos)
+    keys = check_keys(infos)
     if not isinstance(out, (Rollout, NoneType)):
         raise TypeError(f"rollout(out=...): expected a Rollout or None, got {type(out).__name__}")
     if start is None:
@@ -112,13 +136,13 @@ def rollout(
     else:
         observations = _go_on(vec, start, seed, options)
         continued = ~vec.frozen
-    storage = Storage(vec, observations, num_steps, keys, out, history_clock(vec), continued)
+    storage = Storage(vec, observations, num_steps, keys, out, history_clock(vec), continued, column)
     with progress_bar(num_steps, "step", wanted=progress) as advance:
         if row_policy is not None and isinstance(vec, KernelVecEnv) and can_roll(vec, row_policy, storage.columns):
             last_observations = fill_compiled(storage, vec, row_policy, observations, advance)
         else:
             last_observations = fill(storage, vec, row_policy or policy, observations, advance)
-    return storage.rollout(last_observations)
+    return storage, last_observations
 
 
 def _go_on(vec: VecEnv[Any, Any], start: Any, seed: Any, options: Any) -> Any:
@@ -161,7 +185,7 @@ def history_clock(vec: VecEnv[Any, Any]) -> str | None:
     return clock if isinstance(clock, str) and all(other == clock for other in others) else None
 
 
-def _check_keys(infos: Iterable[str]) -> list[str]:
+def check_keys(infos: Iterable[str]) -> list[str]:
     """The keys as a list; TypeError for anything else, a single string too."""
     if not isinstance(infos, str) and isinstance(infos, Iterable):
         keys = list(infos)

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sekai.batching import layout
 from sekai.batching.episodes import ended_observations
 from sekai.batching.infos import FINAL_OBSERVATION
+from sekai.batching.joining import join
 from sekai.errors import InvalidObservation
 from sekai.results import VecStepResult
 from sekai.rollouts.info_column import InfoColumn
-from sekai.rollouts.parts import join, room_for, room_of, write_step
+from sekai.rollouts.parts import room_for, room_of, write_step
 from sekai.rollouts.record import Rollout
 from sekai.vector import VecEnv
 
@@ -32,8 +33,10 @@ class Storage:
         out: A rollout whose memory is to be taken; None for fresh memory.
         clock: The key of the info that is kept as the history; None for no history.
         continued: bool (N,), the sub-envs that are in an episode already; None after a reset.
+        column: What takes in the infos of one key.
 
     Attributes:
+        clock: As given.
         columns: The infos that are kept, by their keys.
         terminated: bool (T, N), False so far; so ``frozen``.
 
@@ -50,6 +53,7 @@ class Storage:
         out: Rollout | None,
         clock: str | None,
         continued: NDArray[np.bool_] | None = None,
+        column: type[InfoColumn] = InfoColumn,
     ) -> None:
         self.num_steps = num_steps
         shape = (num_steps, vec.num_envs)
@@ -70,10 +74,10 @@ class Storage:
         self.actions = room_for("actions", actions, num_steps, used("actions"))
         self.truncated = room_of("truncated", shape, np.bool_, used("truncated"))
         self.terminated, self.frozen = flags("terminated"), flags("frozen")
-        self._keys, self._clock = list(infos), clock
+        self._keys, self.clock = list(infos), clock
         columns: dict[Any, Any] = {} if out is None else {clock: out.history, **out.infos}
         kept = dict.fromkeys(self._keys if clock is None else [*self._keys, clock])
-        self.columns = {key: InfoColumn(key, num_steps, columns.get(key)) for key in kept}
+        self.columns = {key: column(key, num_steps, columns.get(key)) for key in kept}
         self._space = vec.observation_space
         self._autoreset = vec.autoreset
         self._continued = continued
@@ -129,6 +133,14 @@ class Storage:
 
     def rollout(self, last_observations: Any) -> Rollout:
         """The filled arrays as a record, with what the policy would see next."""
+        infos = {key: self.columns[key].array for key in self._keys}
+        clock = None if self.clock is None else self.columns.get(self.clock)
+        return self.record(last_observations, infos, history_of(clock, self.frozen))
+
+    def record(
+        self, last_observations: Any, infos: dict[str, NDArray[Any]], history: NDArray[Any] | None = None
+    ) -> Rollout:
+        """The filled arrays with infos, and a history, as they are given."""
         return Rollout(
             observations=self.observations,
             actions=self.actions,
@@ -139,17 +151,22 @@ class Storage:
             last_observations=layout.copy_batch(last_observations),
             final_indices=np.concatenate([np.empty((0, 2), dtype=np.intp), *self._final_indices]),
             final_observations=join(self._final_observations, last_observations),
-            infos={key: self.columns[key].array for key in self._keys},
-            history=self._history(),
+            infos=infos,
+            history=history,
             continued=self._continued,
         )
 
-    def _history(self) -> NDArray[Any] | None:
-        """The column of the clock, if every step has told it."""
-        column = None if self._clock is None else self.columns.get(self._clock)
-        if column is None or column.array.ndim != 2 or column.array.dtype.kind not in "iuf":
-            return None
-        # Integers have become float64 where a step has not told it, which only a frozen sub-env may leave out.
-        if column.array.dtype.kind == "f" and np.isnan(column.array[~self.frozen]).any():
-            return None
-        return column.array
+
+def history_of(column: InfoColumn | None, frozen: NDArray[np.bool_]) -> NDArray[Any] | None:
+    """The column of the clock, if every step has told it.
+
+    Args:
+        column: The column, filled; None where there is none.
+        frozen: bool (T, N).
+    """
+    if column is None or column.array.ndim != 2 or column.array.dtype.kind not in "iuf":
+        return None
+    # Integers have become float64 where a step has not told it, which only a frozen sub-env may leave out.
+    if column.array.dtype.kind == "f" and np.isnan(column.array[~frozen]).any():
+        return None
+    return column.array

@@ -109,12 +109,25 @@ class Bounds:
 
     @staticmethod
     def join(parts: Sequence[Bounds]) -> Bounds:
-        """The bounds of 1-D arrays put one after another, in the dtype that holds all of them."""
-        dtype = np.result_type(*(part.dtype for part in parts))
+        """The bounds of 1-D arrays put one after another, in the dtype that holds all of them.
+
+        Beside floats, integers count for what their bounds are, not for what their dtype could hold.
+        """
+        floats = [part.dtype for part in parts if part.dtype.kind == "f"]
+        dtype = np.result_type(*(floats or [part.dtype for part in parts]))
+        if floats:
+            dtype = np.result_type(dtype, *(part.dtype for part in parts if not part.fits(dtype)))
         low, high = (np.concatenate([getattr(part, side).astype(dtype) for part in parts]) for side in ("low", "high"))
         below = np.concatenate([part.bounded_below for part in parts])
         above = np.concatenate([part.bounded_above for part in parts])
         return Bounds(low.shape, dtype, low, high, below, above)
+
+    def fits(self, dtype: np.dtype[Any]) -> bool:
+        """Whether a float dtype holds every number within the bounds as it is."""
+        if self.dtype.kind == "f" or 0 in self.shape:
+            return 0 in self.shape or bool(np.can_cast(self.dtype, dtype))
+        most: int = 2 ** (int(np.finfo(dtype).nmant) + 1)
+        return -most <= int(self._low.min()) and int(self._high.max()) <= most
 
     def contain(self, x: Any) -> bool:
         """Whether ``x`` is an array of this shape, of a dtype that casts safely to this one, in bounds.
@@ -143,6 +156,23 @@ class Bounds:
         with np.errstate(over="ignore"):
             cast = array.astype(self.dtype)
         return bool((self.inside(cast) & (np.isinf(cast) == np.isinf(array))).all())
+
+    @property
+    def rest(self) -> NDArray[Any]:
+        """Zeros, moved to the nearest bound where 0 lies outside."""
+        return np.asarray(np.clip(np.zeros(self.shape, dtype=self.dtype), self.low, self.high))
+
+    def nearest(self, x: NDArray[Any]) -> NDArray[Any]:
+        """The array of this dtype within bounds that is nearest to ``x``, an array of this shape without NaN."""
+        low, high = self._low, self._high
+        if self.dtype.kind == "f":
+            below, above = x < low, x > high
+        else:  # where a float is compared, a bound may have been rounded up to it
+            x = np.rint(x) if x.dtype.kind == "f" else x
+            below, above = x <= low, x >= high
+        with np.errstate(over="ignore"):
+            inside = np.where(below | above, x.dtype.type(0), x).astype(self.dtype)
+        return np.where(below, low, np.where(above, high, inside))
 
     @property
     def all_bounded(self) -> tuple[bool, bool]:
@@ -256,12 +286,16 @@ class Bounds:
 
     def describe(self) -> tuple[str, str]:
         """Low and high as Python source: one number when all elements share it."""
+        low, high = self.as_given()
+        return describe_array(low, self.shape, scalar=True), describe_array(high, self.shape, scalar=True)
+
+    def as_given(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Low and high, which broadcast to the shape; a missing bound of an integer is infinite, beside Python ints."""
         low, high = self._low, self._high
-        # An integer's missing bound reads as it was given.
         if self.dtype.kind in "iu":
             low = np.where(self._stored[2], low.astype(object), -np.inf)
             high = np.where(self._stored[3], high.astype(object), np.inf)
-        return describe_array(low, self.shape, scalar=True), describe_array(high, self.shape, scalar=True)
+        return low, high
 
 
 def check_dtype(dtype: DTypeLike, where: str) -> np.dtype[Any]:
@@ -312,13 +346,25 @@ def describe_array(array: NDArray[Any], shape: tuple[int, ...], *, scalar: bool 
     if scalar and array.size == 0:
         return "0"
     if scalar and bool((array == array.flat[0]).all()):
-        return repr(array.flat[0].item() if isinstance(array.flat[0], np.generic) else array.flat[0])
+        return repr(plain_numbers(array.flat[0]))
     full = np.broadcast_to(array, shape)
     if full.size <= _REPR_SIZE:
-        return repr(full.tolist())
+        return repr(plain_numbers(full))
     if array.size <= _REPR_SIZE:
-        return f"broadcast_to({array.tolist()}, {shape})"
+        return f"broadcast_to({plain_numbers(array)}, {shape})"
     return np.array2string(full, threshold=_REPR_SIZE, edgeitems=2, separator=", ").replace("\n", "")
+
+
+def plain_numbers(array: Any) -> Any:
+    """Numbers, or nested lists of them, that an array of its dtype holds as they are: -1.2 for that of float32."""
+    if isinstance(array, np.ndarray):
+        if array.ndim:
+            return [plain_numbers(part) for part in array]
+        array = array[()]
+    if isinstance(array, np.floating):
+        short = float(str(array))
+        return short if type(array)(short) == array else array.item()
+    return array.item() if isinstance(array, np.generic) else array
 
 
 def _as_array(bound: ArrayLike, where: str) -> NDArray[Any]:

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sekai.spaces.bounds import Bounds
-from sekai.spaces.space import Space
+from sekai.spaces.space import Space, check_mask
 
 
 class Box(Space[NDArray[Any]]):
     """Arrays of one shape and dtype, each element between a lower and an upper bound (both inclusive).
 
     ``sample()`` draws each element by itself: uniform between two bounds, at an exponentially distributed
-    distance (mean 1) from a single bound, standard normal without bounds. It takes no mask.
+    distance (mean 1) from a single bound, standard normal without bounds. ``sample(mask)`` takes an array of the
+    shape: 1 for an element that is drawn, 0 for one that rests, at 0 or the bound nearest to it (what
+    ``zero_sample`` gives).
 
     ``contains(x)`` wants an array of this shape and of a dtype that casts safely to this one; NaN is never
     contained. It takes nested lists and tuples of numbers as well, and for shape ``()`` a number.
@@ -93,15 +95,17 @@ class Box(Space[NDArray[Any]]):
         below, above = self.bounds.all_bounded
         return (below or manner == "above") and (above or manner == "below")
 
-    def sample(self, mask: None = None) -> NDArray[Any]:
+    def sample(self, mask: ArrayLike | None = None) -> NDArray[Any]:
         """Draw an array; see the class for the distribution.
 
         Raises:
-            ValueError: A mask was given.
+            TypeError: The mask holds something else than bools and integers.
+            ValueError: The mask is not of the shape or holds values other than 0 and 1.
         """
+        x = self.bounds.sample(self.rng)
         if mask is not None:
-            raise ValueError(f"Box.sample: expected no mask, got {mask!r}")
-        return self.bounds.sample(self.rng)
+            np.copyto(x, self.bounds.rest, where=check_mask(mask, self.shape, 1, "Box.sample mask") == 0)
+        return x
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is an array (or list) of this shape, of a dtype that casts safely, in bounds."""

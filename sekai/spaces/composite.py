@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import collections.abc
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from functools import cached_property
 from typing import Any, overload
+
+import numpy as np
 
 from sekai.seeding import make_seed_sequence
 from sekai.spaces.space import Space
 
 
-class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]]):
+class Container:
+    """What ``Dict`` and ``Tuple`` share."""
+
+    @cached_property
+    def flat_dtype(self) -> np.dtype[Any]:
+        """The dtype of ``flatten(space, x)``."""
+        from sekai.spaces.flatten import flatten_space  # which knows all spaces, and so imports this module
+
+        return flatten_space(self).dtype  # type: ignore[arg-type]
+
+
+class Dict(Container, Space[dict[str, Any]], Mapping[str, Space[Any]]):
     """Dicts with a value from one space under each key; also a mapping from key to space.
 
     Keys keep the order in which they were given, which is the order of samples and of flattened vectors;
@@ -53,6 +67,8 @@ class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]]):
     def seed(self, seed: Any = None) -> dict[str, Any]:
         """Seed every part: with independent seeds derived from an int, or with a dict of one seed per key.
 
+        A generator becomes the one that all parts draw from.
+
         Returns:
             The seed used under each key.
 
@@ -63,7 +79,7 @@ class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]]):
         if isinstance(seed, Mapping):
             _check_keys(seed, self.spaces, "Dict.seed")
             return {key: space.seed(seed[key]) for key, space in self.spaces.items()}
-        seeds = make_seed_sequence(super().seed(seed), len(self.spaces))
+        seeds = spread_seed(super().seed(seed), seed, len(self.spaces))
         return {key: space.seed(part) for (key, space), part in zip(self.spaces.items(), seeds, strict=True)}
 
     def sample(self, mask: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -126,7 +142,7 @@ class Dict(Space[dict[str, Any]], Mapping[str, Space[Any]]):
         return f"Dict({self.spaces!r})"
 
 
-class Tuple(Space[tuple[Any, ...]], collections.abc.Sequence[Space[Any]]):
+class Tuple(Container, Space[tuple[Any, ...]], collections.abc.Sequence[Space[Any]]):
     """Tuples with a value from one space at each position; also a sequence of the spaces.
 
     ``sample(mask)`` takes a tuple with a mask (or None) for every part. ``seed(seed)`` also takes a tuple or
@@ -155,6 +171,8 @@ class Tuple(Space[tuple[Any, ...]], collections.abc.Sequence[Space[Any]]):
     def seed(self, seed: Any = None) -> tuple[Any, ...]:
         """Seed every part: with independent seeds derived from an int, or with a tuple of one seed per part.
 
+        A generator becomes the one that all parts draw from.
+
         Returns:
             The seed used for each part.
 
@@ -165,19 +183,19 @@ class Tuple(Space[tuple[Any, ...]], collections.abc.Sequence[Space[Any]]):
         if isinstance(seed, (tuple, list)):
             _check_length(seed, self.spaces, "Tuple.seed", "seeds")
             return tuple(space.seed(part) for space, part in zip(self.spaces, seed, strict=True))
-        seeds = make_seed_sequence(super().seed(seed), len(self.spaces))
+        seeds = spread_seed(super().seed(seed), seed, len(self.spaces))
         return tuple(space.seed(part) for space, part in zip(self.spaces, seeds, strict=True))
 
-    def sample(self, mask: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
+    def sample(self, mask: tuple[Any, ...] | list[Any] | None = None) -> tuple[Any, ...]:
         """Draw a tuple, each value from its space.
 
         Raises:
-            TypeError: The mask is no tuple.
+            TypeError: The mask is neither a tuple nor a list.
             ValueError: The mask has more or fewer entries than there are parts.
         """
         if mask is None:
             return tuple([space.sample() for space in self.spaces])
-        if not isinstance(mask, tuple):
+        if not isinstance(mask, (tuple, list)):
             raise TypeError(f"Tuple.sample mask: expected a tuple of masks, got {type(mask).__name__}")
         _check_length(mask, self.spaces, "Tuple.sample mask", "masks")
         return tuple(space.sample(part) for space, part in zip(self.spaces, mask, strict=True))
@@ -217,6 +235,11 @@ class Tuple(Space[tuple[Any, ...]], collections.abc.Sequence[Space[Any]]):
 
     def __repr__(self) -> str:
         return f"Tuple({self.spaces!r})"
+
+
+def spread_seed(used: int | None, given: Any, count: int) -> list[Any]:
+    """The seeds of the parts of a container: derived from its own, or the generator that it was given."""
+    return [given] * count if used is None else list(make_seed_sequence(used, count))
 
 
 def _pairs(mapping: Any) -> list[tuple[Any, Any]]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from sekai.checks import check_count, check_integer
-from sekai.spaces.space import Space, check_mask
+from sekai.spaces.space import Space, allowed_of
 
 _INT64 = np.iinfo(np.int64)
 
@@ -17,8 +17,7 @@ _INT64 = np.iinfo(np.int64)
 class Discrete(Space[np.int64]):
     """The integers ``start, start + 1, ..., start + n - 1``; a sample is a ``numpy.int64``.
 
-    ``sample(mask)`` takes an int8 array of shape ``(n,)``: 1 for an integer that may be drawn, 0 for one that
-    may not; with zeros only it returns ``start``.
+    ``sample(mask)`` takes an array of shape ``(n,)``: 1 for an integer that may be drawn, 0 for one that may not.
 
     ``contains(x)`` takes ints, NumPy integers and integer arrays of shape ``()``; no bools, no floats.
 
@@ -47,19 +46,18 @@ class Discrete(Space[np.int64]):
             raise ValueError(f"Discrete: expected elements that fit int64, got n={self.n}, start={self.start}")
         super().__init__((), np.int64, seed)
 
-    def sample(self, mask: NDArray[np.int8] | None = None) -> np.int64:
+    def sample(self, mask: ArrayLike | None = None) -> np.int64:
         """Draw one of the integers, all (or all that the mask allows) equally likely.
 
         Raises:
-            TypeError: The mask is no int8 array.
-            ValueError: The mask is not of shape ``(n,)`` or holds values other than 0 and 1.
+            TypeError: The mask holds something else than bools and integers.
+            ValueError: The mask is not of shape ``(n,)``, holds values other than 0 and 1, or zeros only.
         """
         if mask is None:
             drawn: np.int64 = self.rng.integers(self.start, self._stop)
             return drawn
-        allowed = np.flatnonzero(check_mask(mask, (self.n,), 1, "Discrete.sample mask"))
-        offset = int(self.rng.choice(allowed)) if len(allowed) else 0
-        value: np.int64 = np.int64(self.start + offset)
+        allowed = allowed_of(mask, self.n, "Discrete.sample mask")
+        value: np.int64 = np.int64(self.start + int(self.rng.choice(allowed)))
         return value
 
     def contains(self, x: Any) -> bool:

@@ -2,8 +2,8 @@
 
 ``Box`` and ``MultiBinary`` are raveled; ``Discrete`` and ``MultiDiscrete`` become one-hot vectors, one after
 another; ``MaskedBox`` its values, then its mask; ``Dict`` and ``Tuple`` their parts one after another, in a
-dtype that holds all of them. Beside a float part that dtype is a float, in which integers beyond 2**53 lose
-digits.
+dtype that holds all of them. Beside a float part that dtype is its own, if the bounds of all integers fit into it (as
+one-hot vectors do), else a wider float, in which integers beyond 2**53 lose digits.
 
 The functions dispatch on the class of the space: ``flatten.register(MySpace)`` teaches them another one.
 """
@@ -127,7 +127,8 @@ def flatten(space: Space[Any], x: Any) -> NDArray[Any]:
     """``x``, an element of ``space``, as a new 1-D array of ``flatdim(space)`` numbers.
 
     Raises:
-        ValueError: Elements have no fixed length (``Sequence``).
+        ValueError: Elements have no fixed length (``Sequence``), or a number lies outside a ``Discrete`` or
+            ``MultiDiscrete``.
         TypeError: There is no rule for the class.
     """
     raise _unknown("flatten", space)
@@ -141,8 +142,11 @@ def _(space: Box | MultiBinary, x: Any) -> NDArray[Any]:
 
 @flatten.register
 def _(space: Discrete, x: Any) -> NDArray[Any]:
+    index = int(x) - space.start
+    if not 0 <= index < space.n:
+        raise ValueError(f"flatten: expected an element of {space}, got {x!r}")
     one_hot = np.zeros(space.n, dtype=space.dtype)
-    one_hot[int(x) - space.start] = 1
+    one_hot[index] = 1
     return one_hot
 
 
@@ -151,6 +155,8 @@ def _(space: MultiDiscrete, x: Any) -> NDArray[Any]:
     one_hot = np.zeros(flatdim(space), dtype=space.dtype)
     # In int64: a small dtype may hold the values, but not their distance from the start.
     index = np.asarray(x, dtype=np.int64) - space.start.astype(np.int64)
+    if ((index < 0) | (index >= space.nvec)).any():
+        raise ValueError(f"flatten: expected an element of {space}, got {x!r}")
     one_hot[_offsets(space)[:-1] + index.ravel()] = 1
     return one_hot
 
@@ -162,12 +168,13 @@ def _(space: MaskedBox, x: Any) -> NDArray[Any]:
 
 @flatten.register
 def _(space: Dict, x: Any) -> NDArray[Any]:
-    return _concatenate([flatten(part, x[key]) for key, part in space.items()])
+    return np.concatenate([_NOTHING, *(flatten(part, x[key]) for key, part in space.items())], dtype=space.flat_dtype)
 
 
 @flatten.register
 def _(space: Tuple, x: Any) -> NDArray[Any]:
-    return _concatenate([flatten(part, value) for part, value in zip(space, x, strict=True)])
+    parts = [flatten(part, value) for part, value in zip(space, x, strict=True)]
+    return np.concatenate([_NOTHING, *parts], dtype=space.flat_dtype)
 
 
 # --- unflatten ---------------------------------------------------------------------------------
@@ -176,10 +183,12 @@ def _(space: Tuple, x: Any) -> NDArray[Any]:
 def unflatten(space: Space[Any], array: NDArray[Any]) -> Any:
     """The element of ``space`` that ``flatten`` made ``array`` from, sharing no memory with it.
 
-    Of a one-hot part the largest entry counts, so scores serve as well.
+    Of an array that it makes of none, such as what a network puts out, it is the nearest element: numbers are moved to
+    a bound that they exceed and integers are rounded, of a one-hot part the largest entry counts, and empty slots of a
+    ``MaskedBox`` hold its ``fill_value``.
 
     Raises:
-        ValueError: The array is not of shape ``(flatdim(space),)``, or elements have no fixed length
+        ValueError: The array is not of shape ``(flatdim(space),)`` or holds NaN, or elements have no fixed length
             (``Sequence``).
         TypeError: There is no rule for the class.
     """
@@ -187,6 +196,8 @@ def unflatten(space: Space[Any], array: NDArray[Any]) -> Any:
     expected = (flatdim(space),)
     if array.shape != expected:
         raise ValueError(f"unflatten: expected an array of shape {expected}, got {array.shape}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError(f"unflatten: expected numbers, got NaN at {int(np.isnan(array).argmax())}")
     return _unflatten(space, array)
 
 
@@ -198,10 +209,14 @@ def _unflatten(space: Space[Any], array: NDArray[Any]) -> Any:
 unflatten.register = _unflatten.register  # type: ignore[attr-defined]
 
 
-@_unflatten.register(Box)
-@_unflatten.register(MultiBinary)
-def _(space: Box | MultiBinary, array: NDArray[Any]) -> Any:
-    return array.astype(space.dtype).reshape(space.shape)
+@_unflatten.register
+def _(space: Box, array: NDArray[Any]) -> Any:
+    return space.bounds.nearest(array.reshape(space.shape))
+
+
+@_unflatten.register
+def _(space: MultiBinary, array: NDArray[Any]) -> Any:
+    return np.asarray(array > 0.5, dtype=space.dtype).reshape(space.shape)
 
 
 @_unflatten.register
@@ -220,10 +235,10 @@ def _(space: MultiDiscrete, array: NDArray[Any]) -> Any:
 @_unflatten.register
 def _(space: MaskedBox, array: NDArray[Any]) -> Any:
     values, mask = np.split(array, [math.prod(space.values_shape)])
-    return {
-        "values": values.astype(space.dtype).reshape(space.values_shape),
-        "mask": mask.astype(np.int8).reshape(space.mask_shape),
-    }
+    occupied = (mask > 0.5).reshape(space.mask_shape)
+    inside = space.bounds.expand(space.mask_shape).nearest(values.reshape(space.values_shape))
+    inside[~occupied] = space.fill_value
+    return {"values": inside, "mask": occupied.astype(np.int8)}
 
 
 @_unflatten.register
@@ -255,7 +270,7 @@ def zero_sample(space: Space[Any]) -> Any:
 
 @zero_sample.register
 def _(space: Box) -> Any:
-    return np.asarray(np.clip(np.zeros(space.shape, dtype=space.dtype), space.low, space.high))
+    return space.bounds.rest
 
 
 @zero_sample.register
@@ -300,8 +315,8 @@ def _parts(space: Dict | Tuple) -> Iterable[Space[Any]]:
     return space.values() if isinstance(space, Dict) else space
 
 
-def _concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
+#: So that there is something to concatenate where a container has no parts.
+_NOTHING = np.zeros(0, dtype=np.bool_)
 
 
 def _offsets(space: MultiDiscrete) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sekai.checks import check_count
-from sekai.spaces.bounds import Bounds
+from sekai.spaces.bounds import Bounds, plain_numbers
 from sekai.spaces.space import Space, check_mask, check_shape
 
 #: The key of the arrays and the key of the mask in a sample.
@@ -26,7 +26,7 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
     bounds).
 
     ``sample()`` draws how many slots are occupied, then which, all equally likely, and their values as
-    ``Box`` does. ``sample(mask)`` takes an int8 array of ``mask_shape`` that says which slots are occupied.
+    ``Box`` does. ``sample(mask)`` takes an array of ``mask_shape``: 1 for an occupied slot, 0 for an empty one.
 
     Args:
         low: Lower bound of one slot's array, as for ``Box``.
@@ -96,11 +96,11 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
         """Upper bounds of one slot's array, read-only, of its shape and dtype."""
         return self.bounds.high
 
-    def sample(self, mask: NDArray[np.int8] | None = None) -> dict[str, NDArray[Any]]:
+    def sample(self, mask: ArrayLike | None = None) -> dict[str, NDArray[Any]]:
         """Draw a set, of the occupied slots that the mask says.
 
         Raises:
-            TypeError: The mask is no int8 array.
+            TypeError: The mask holds something else than bools and integers.
             ValueError: The mask is not of ``mask_shape`` or holds values other than 0 and 1.
         """
         if mask is None:
@@ -221,7 +221,7 @@ class MaskedBox(Space[dict[str, NDArray[Any]]]):
         low, high = self.bounds.describe()
         text = f"{low}, {high}, {self.shape}, max_size={self.max_size}, dtype={self.dtype}"
         if self.fill_value != 0:
-            text += f", fill_value={self.fill_value.item()!r}"
+            text += f", fill_value={plain_numbers(self.fill_value)!r}"
         if self.batch_shape:
             text += f", batch_shape={self.batch_shape}"
         return f"MaskedBox({text})"

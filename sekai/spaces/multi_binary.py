@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sekai.checks import check_count
 from sekai.spaces.bounds import array_of
@@ -16,7 +16,7 @@ from sekai.spaces.space import Space, check_mask, check_shape
 class MultiBinary(Space[NDArray[np.int8]]):
     """int8 arrays of zeros and ones.
 
-    ``sample(mask)`` takes an int8 array of the shape: 0 and 1 fix an element to that value, 2 leaves it free.
+    ``sample(mask)`` takes an array of the shape: 0 and 1 fix an element to that value, 2 leaves it free.
 
     ``contains(x)`` takes integer and bool arrays of the shape, nested lists and tuples likewise, and for
     shape ``()`` a number.
@@ -50,17 +50,17 @@ class MultiBinary(Space[NDArray[np.int8]]):
             raise ValueError(f"MultiBinary n: expected every axis to be at least 1, got {shape}")
         super().__init__(shape, np.int8, seed)
 
-    def sample(self, mask: NDArray[np.int8] | None = None) -> NDArray[np.int8]:
+    def sample(self, mask: ArrayLike | None = None) -> NDArray[np.int8]:
         """Draw each element by itself, 0 and 1 equally likely where the mask leaves it free.
 
         Raises:
-            TypeError: The mask is no int8 array.
+            TypeError: The mask holds something else than bools and integers.
             ValueError: The mask is not of the shape or holds values other than 0, 1 and 2.
         """
         x = np.asarray(self.rng.integers(0, 2, size=self.shape, dtype=np.int8))
         if mask is not None:
-            check_mask(mask, self.shape, 2, "MultiBinary.sample mask")
-            np.copyto(x, mask, where=mask != 2)
+            fixed = check_mask(mask, self.shape, 2, "MultiBinary.sample mask")
+            np.copyto(x, fixed, where=fixed != 2)
         return x
 
     def contains(self, x: Any) -> bool:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sekai.spaces.bounds import Bounds, array_of, check_dtype, compact, describe_array
-from sekai.spaces.space import Space, check_mask
+from sekai.spaces.space import Space, allowed_of
 
 
 class MultiDiscrete(Space[NDArray[Any]]):
     """Integer arrays whose element at index i is one of ``start[i], ..., start[i] + nvec[i] - 1``.
 
-    ``sample(mask)`` takes tuples nested like the axes of ``nvec``, with an int8 array of shape ``(nvec[i],)``
-    for each element: 1 for a value that may be drawn, 0 for one that may not; zeros only give ``start[i]``.
+    ``sample(mask)`` takes tuples (or lists, or arrays) nested like the axes of ``nvec``, with an array of shape
+    ``(nvec[i],)`` for each element: 1 for a value that may be drawn, 0 for one that may not.
 
     ``contains(x)`` wants an integer array of this shape, of a dtype that casts safely to this one. It takes
     nested lists and tuples of ints as well, and for shape ``()`` an int.
@@ -76,8 +76,8 @@ class MultiDiscrete(Space[NDArray[Any]]):
         """Draw each element by itself, all values (or all that its mask allows) equally likely.
 
         Raises:
-            TypeError: A mask is no int8 array, or the masks are not nested as tuples.
-            ValueError: A mask has the wrong shape or holds values other than 0 and 1.
+            TypeError: A mask holds something else than bools and integers, or the masks are not nested.
+            ValueError: A mask has the wrong shape, holds values other than 0 and 1, or zeros only.
         """
         if mask is None:
             return self.bounds.sample(self.rng)
@@ -85,9 +85,8 @@ class MultiDiscrete(Space[NDArray[Any]]):
         nvec = self.nvec
         for index in np.ndindex(*self.shape):
             where = f"MultiDiscrete.sample mask of element {index}"
-            allowed = np.flatnonzero(check_mask(_at(mask, index, self.shape), (int(nvec[index]),), 1, where))
-            if len(allowed):
-                x[index] = int(x[index]) + int(self.rng.choice(allowed))
+            allowed = allowed_of(mask_at(mask, index, self.shape), int(nvec[index]), where)
+            x[index] = int(x[index]) + int(self.rng.choice(allowed))
         return x
 
     def contains(self, x: Any) -> bool:
@@ -129,10 +128,15 @@ def _integers(values: ArrayLike, where: str) -> NDArray[np.int64]:
     return np.broadcast_to(small.astype(np.int64), array.shape)
 
 
-def _at(mask: Any, index: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    """The mask of one element, out of tuples nested like the axes."""
+def mask_at(mask: Any, index: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """The mask of one element, out of tuples nested like the axes.
+
+    Raises:
+        TypeError: They are not nested as deep as there are axes.
+        ValueError: They are of other lengths than the axes.
+    """
     for axis, i in enumerate(index):
-        if not isinstance(mask, tuple):
+        if not isinstance(mask, (tuple, list)) and (not isinstance(mask, np.ndarray) or mask.ndim == 0):
             raise TypeError(
                 f"MultiDiscrete.sample mask: expected tuples nested {len(shape)} deep, "
                 f"got {type(mask).__name__} at depth {axis}"

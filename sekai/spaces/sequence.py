@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from sekai.checks import check_count
-from sekai.seeding import make_seed_sequence
-from sekai.spaces.composite import Dict, Tuple
+from sekai.spaces.composite import Dict, Tuple, spread_seed
 from sekai.spaces.masked_box import MaskedBox
 from sekai.spaces.space import Space
 
@@ -61,8 +60,10 @@ class Sequence(Space[Any]):
             _check_stackable(feature_space)
         super().__init__(seed=seed)
 
-    def seed(self, seed: Any = None) -> tuple[int, Any]:
+    def seed(self, seed: Any = None) -> tuple[int | None, Any]:
         """Seed the lengths and the features: with seeds derived from an int, or with a pair of seeds.
+
+        A generator becomes the one that both are drawn from.
 
         Returns:
             The seed of the lengths and the seed of the features.
@@ -76,7 +77,7 @@ class Sequence(Space[Any]):
                 raise ValueError(f"Sequence.seed: expected 2 seeds (lengths, features), got {len(seed)}")
             lengths, features = seed
         else:
-            lengths, features = make_seed_sequence(super().seed(seed), 2)
+            lengths, features = spread_seed(super().seed(seed), seed, 2)
         return super().seed(lengths), self.feature_space.seed(features)
 
     def sample(self, mask: tuple[Any, Any] | None = None) -> Any:
@@ -106,6 +107,23 @@ class Sequence(Space[Any]):
             limit = "" if self.max_length is None else f" to {self.max_length} (max_length)"
             raise ValueError(f"{where}: expected lengths from 0{limit}, got {allowed.tolist()}")
         return int(allowed if allowed.ndim == 0 else self.rng.choice(allowed))
+
+    def pack(self, features: Iterable[Any]) -> Any:
+        """An element made of some features, a tuple or a stack of them.
+
+        Args:
+            features: Elements of ``feature_space``, at most ``max_length``.
+
+        Raises:
+            ValueError: There are more, or one of them is not in ``feature_space``.
+        """
+        parts = tuple(features)
+        if self.max_length is not None and len(parts) > self.max_length:
+            raise ValueError(f"Sequence.pack: expected at most {self.max_length} features, got {len(parts)}")
+        for i, feature in enumerate(parts):
+            if not self.feature_space.contains(feature):
+                raise ValueError(f"Sequence.pack: expected features in {self.feature_space!r}, got {feature!r} at {i}")
+        return stack_features(self.feature_space, parts) if self.stack else parts
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is a tuple (or a stack) of features, of an allowed length."""

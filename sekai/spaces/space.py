@@ -26,7 +26,7 @@ class Space(ABC, Generic[T_co]):
     Args:
         shape: Shape of an element, None when an element is not one array.
         dtype: Dtype of an element, None when an element is not one array.
-        seed: Seeds the generator that ``sample()`` draws from; None leaves it to the operating system.
+        seed: Seeds the generator that ``sample()`` draws from, or is it; None leaves it to the operating system.
 
     Attributes:
         shape: As given, a tuple of ints.
@@ -54,18 +54,21 @@ class Space(ABC, Generic[T_co]):
         """Start the generator afresh.
 
         Args:
-            seed: An integer of at least 0, or None for one from the operating system. A container also takes
-                the structure of seeds that it returns.
+            seed: An integer of at least 0, or None for one from the operating system; or a
+                ``numpy.random.Generator``, which is drawn from as it is, by all parts of a container. A container
+                also takes the structure of seeds that it returns.
 
         Returns:
             The seed used, which makes the same samples when it is passed in again: an int, or for a container
-            the seeds of its parts.
+            the seeds of its parts. None for a generator.
 
         Raises:
-            TypeError: The seed is no integer.
+            TypeError: The seed is neither an integer, a generator nor None.
             ValueError: The seed is negative.
         """
-        checked = None if seed is None else check_seed(seed, f"{type(self).__name__}.seed")
+        checked = seed
+        if seed is not None and not isinstance(seed, np.random.Generator):
+            checked = check_seed(seed, f"{type(self).__name__}.seed")
         self._rng, used = np_random(checked)
         return used
 
@@ -74,11 +77,12 @@ class Space(ABC, Generic[T_co]):
         """Draw an element at random.
 
         Args:
-            mask: Restricts what is drawn, in the form that the class describes.
+            mask: Restricts what is drawn, in the form that the class describes. Arrays may hold bools or integers of
+                any size, and be nested lists or tuples.
 
         Raises:
             TypeError: The mask has another type or dtype than the class describes.
-            ValueError: The mask has another shape or other values, or the space takes none.
+            ValueError: The mask has another shape or other values, or leaves nothing to draw.
         """
 
     @abstractmethod
@@ -190,19 +194,44 @@ def check_shape(shape: Any, where: str) -> tuple[int, ...]:
 
 
 def check_mask(mask: Any, shape: tuple[int, ...], highest: int, where: str) -> NDArray[np.int8]:
-    """``mask`` itself, once it is known to be an int8 array of ``shape`` with values 0 to ``highest``.
+    """A mask as an int8 array, once it is known to be of ``shape`` with values 0 to ``highest``.
+
+    Args:
+        mask: An array of bools or integers, or nested lists or tuples of them.
+        shape: What it has to have.
+        highest: Its greatest value.
+        where: What error messages call it.
 
     Raises:
-        TypeError: It is no array, or of another dtype.
+        TypeError: It holds something else than bools and integers.
         ValueError: It has another shape or other values.
     """
-    if not isinstance(mask, np.ndarray):
-        raise TypeError(f"{where}: expected an int8 array of shape {shape}, got {type(mask).__name__}")
-    if mask.dtype != np.int8:
-        raise TypeError(f"{where}: expected dtype int8, got {mask.dtype}")
-    if mask.shape != shape:
-        raise ValueError(f"{where}: expected shape {shape}, got {mask.shape}")
-    if ((mask < 0) | (mask > highest)).any():
+    try:
+        array = np.asarray(mask)
+    except ValueError:  # rows of several lengths
+        raise ValueError(f"{where}: expected shape {shape}, got rows of several lengths: {mask!r}") from None
+    if array.dtype.kind not in "biu" and (array.size or isinstance(mask, np.ndarray)):
+        raise TypeError(f"{where}: expected bools or integers, got {_kind_of(mask)}")
+    if array.shape != shape:
+        raise ValueError(f"{where}: expected shape {shape}, got {array.shape}")
+    if ((array < 0) | (array > highest)).any():
         allowed = " or ".join(", ".join(map(str, range(highest + 1))).rsplit(", ", 1))
-        raise ValueError(f"{where}: expected values {allowed}, got {np.unique(mask).tolist()}")
-    return mask
+        raise ValueError(f"{where}: expected values {allowed}, got {np.unique(array).tolist()}")
+    return array.astype(np.int8, copy=False)
+
+
+def _kind_of(mask: Any) -> str:
+    return f"dtype {mask.dtype}" if isinstance(mask, np.ndarray) else repr(mask)
+
+
+def allowed_of(mask: Any, n: int, where: str) -> NDArray[np.intp]:
+    """The positions of ones in a mask of ``n`` values of which one is to be drawn.
+
+    Raises:
+        TypeError: See ``check_mask``.
+        ValueError: See ``check_mask``; or there is no one in it.
+    """
+    allowed = np.flatnonzero(check_mask(mask, (n,), 1, where))
+    if not allowed.size:
+        raise ValueError(f"{where}: expected at least one value that may be drawn, got zeros only")
+    return allowed

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from sekai.testing.reference import Inputs, VecEnvFactory
-from sekai.testing.snapshots import CallFailed, play
+from sekai.testing.shown import CallFailed, play
 from sekai.testing.values import name_error
 
 #: What compiled code does not look after, by what Python raises.

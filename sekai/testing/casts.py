@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sekai.batching import layout
 from sekai.testing.reference import ReferenceRun
-from sekai.testing.snapshots import calls
+from sekai.testing.shown import calls
 from sekai.vector import NativeVecEnv
 
 #: What ``_step()`` returns first.

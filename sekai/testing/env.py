@@ -16,6 +16,7 @@ from sekai.env import Env
 from sekai.errors import ResetRequired
 from sekai.results import ResetResult, StepResult
 from sekai.spaces import Space
+from sekai.testing.actions import draw_actions
 from sekai.testing.values import describe, holds_lists, name_error, same
 
 _SPACES = ("observation_space", "action_space")
@@ -24,13 +25,21 @@ _SPACES = ("observation_space", "action_space")
 _ALIKE = 8
 
 
-def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[str]:
+def check_env(
+    env: Env[Any, Any],
+    *,
+    n_steps: int = 100,
+    seed: int = 0,
+    check_determinism: bool = True,
+    check_async: bool = True,
+) -> list[str]:
     """Find out what an env does that the contract of ``Env`` does not allow.
 
-    The env is stepped with random actions, several times from ``reset(seed=...)`` on, once of these through
-    its async methods on an event loop of their own, and is neither closed nor left in any particular state.
-    Infos are not compared between runs, since they may hold times. Where nothing else is wrong, a snapshot is taken
-    on the way, and what follows a ``restore()`` is held against what followed before.
+    The env is stepped with random actions, of those that its ``action_mask()`` allows, several times from
+    ``reset(seed=...)`` on, once of these through its async methods on an event loop of their own, and is neither
+    closed nor left in any particular state. Infos are not compared between runs, since they may hold times. Where
+    nothing else is wrong, a snapshot is taken on the way, and what follows a ``restore()`` is held against what
+    followed before.
 
     A ``NormalizeObservation`` or ``NormalizeReward`` around the env learns from every run, so that no run
     repeats another, which is reported. Check the env inside it, or set ``update_running_mean = False`` first.
@@ -39,6 +48,9 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
         env: The env.
         n_steps: Steps of each run; episodes that end in between are followed by a ``reset()``.
         seed: Seeds the env and the actions.
+        check_determinism: Whether runs and what follows snapshots are compared; not for an env that shows something
+            else each time, such as a live feed.
+        check_async: Whether the async methods are run.
 
     Returns:
         The problems found, each a sentence that says where, what was expected and what came; a problem that
@@ -50,20 +62,25 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
     problems = _check_spaces(env)
     if problems:
         return problems
-    space = deepcopy(env.action_space)
-    space.seed(seed)
-    actions = [space.sample() for _ in range(n_steps)]
-
+    actions = draw_actions(env, n_steps, seed)
     spaces = {name: deepcopy(getattr(env, name)) for name in _SPACES}
     numpy_state, python_state = pickle.dumps(np.random.get_state()), random.getstate()
     first = _Run(env, spaces, actions, seed)
-    again = _Run(env, spaces, actions, seed)
-    other = _Run(env, spaces, actions, seed + 1)
+    if check_determinism:
+        again = _Run(env, spaces, actions, seed)
+        other = _Run(env, spaces, actions, seed + 1)
     problems = list(first.problems.values())
     if pickle.dumps(np.random.get_state()) != numpy_state or random.getstate() != python_state:
         problems.append("expected every random draw to come from env.rng, got draws from a global generator")
     if not first.completed:
         return problems
+    if not check_determinism:
+        if check_async:
+            run = _run_async(env, spaces, actions, seed)
+            problems += [f"async_reset() and async_step(): {problem}" for problem in run.new_problems(first)]
+            if not run.completed:
+                return problems
+        return problems + _check_step_after_end(env, actions, seed)
     difference = again.difference(first)
     if difference:
         problems.append(
@@ -80,7 +97,7 @@ def check_env(env: Env[Any, Any], *, n_steps: int = 100, seed: int = 0) -> list[
         )
     if not other.seeded:
         problems += _check_own_stream(env, actions, seed)
-    if not difference:
+    if check_async and not difference:
         run = _run_async(env, spaces, actions, seed)
         difference = run.difference(first)
         if difference:
@@ -172,8 +189,11 @@ class _Run:
 
     def difference(self, expected: _Run) -> str:
         """How this run fails to repeat one that was completed, as text; empty if it does not."""
-        new = [problem for kind, problem in self.problems.items() if kind not in expected.problems]
-        return self.differs_from(expected) or "; ".join(new)
+        return self.differs_from(expected) or "; ".join(self.new_problems(expected))
+
+    def new_problems(self, other: _Run) -> list[str]:
+        """The problems of kinds that did not show in another run."""
+        return [problem for kind, problem in self.problems.items() if kind not in other.problems]
 
     def differs_from(self, other: _Run) -> str:
         """Where two runs part, as text; empty if they do not."""
@@ -318,7 +338,12 @@ def _episode(env: Env[Any, Any], actions: Sequence[Any], seed: int | None) -> li
 
 
 def _check_step_after_end(env: Env[Any, Any], actions: Sequence[Any], seed: int) -> list[str]:
-    """Step once past the end of an episode, if one ends: a result or ``ResetRequired``, nothing else."""
+    """Step once past the end of an episode, if one ends: a result or ``ResetRequired``, nothing else.
+
+    An env with a mask may refuse what the mask leaves out, which may be everything then.
+    """
+    if env.has_action_mask:
+        return []
     where, expected = "a further run", "no error"
     try:
         env.reset(seed=seed)

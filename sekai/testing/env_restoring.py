@@ -9,7 +9,7 @@ from typing import Any
 
 from sekai.batching.episodes import resets_itself
 from sekai.env import Env
-from sekai.snapshots import dumps
+from sekai.snapshots.agreement import dumps
 from sekai.testing.restoring import CANNOT_BE_KEPT, STEPS, attributes_of, layers_of
 from sekai.testing.values import describe, name_error, same
 

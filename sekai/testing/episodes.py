@@ -12,15 +12,15 @@ from sekai.batching import layout
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION, RESET_INFO
 from sekai.testing.reference import ReferenceRun, VecEnvFactory
-from sekai.testing.snapshots import (
+from sekai.testing.shown import (
     Call,
     CallFailed,
     Difference,
-    Snapshot,
+    Shown,
     calls,
+    copy_shown,
     difference_between,
     play,
-    take_snapshot,
 )
 from sekai.testing.values import name_error, same, show
 from sekai.vector import VecEnv
@@ -56,11 +56,11 @@ def check_autoreset(reference: ReferenceRun, frozen: VecEnvFactory) -> list[str]
     return []
 
 
-def _play_by_hand(vec: VecEnv[Any, Any], seeds: list[int], actions: list[Any]) -> Iterator[Snapshot]:
+def _play_by_hand(vec: VecEnv[Any, Any], seeds: list[int], actions: list[Any]) -> Iterator[Shown]:
     """What autoreset has to show, by means of a VecEnv of one that has none."""
     for call in calls(vec, seeds, actions):
-        snapshot = take_snapshot(vec, call)
-        if snapshot.done and not snapshot.ends:  # else the sub-env has reset itself
+        shown = copy_shown(vec, call)
+        if shown.done and not shown.ends:  # else the sub-env has reset itself
             try:
                 first = vec.reset()
             except Exception as error:
@@ -70,8 +70,8 @@ def _play_by_hand(vec: VecEnv[Any, Any], seeds: list[int], actions: list[Any]) -
             if isinstance(first.infos, InfoList):
                 end[RESET_INFO] = first.infos[0]
             observed = dict(layout.named_parts(first.observations, "observations"))
-            snapshot = replace(snapshot, parts={**snapshot.parts, **observed}, ends={0: end})
-        yield snapshot
+            shown = replace(shown, parts={**shown.parts, **observed}, ends={0: end})
+        yield shown
 
 
 def _element(vec: VecEnv[Any, Any], observations: Any, row: int) -> Any:
@@ -83,10 +83,10 @@ def _element(vec: VecEnv[Any, Any], observations: Any, row: int) -> Any:
 def early_reset_hints(reference: ReferenceRun) -> list[str]:
     """Says so if every episode seems to end with the observation that the next one begins with."""
     ends = moves = 0
-    for before, snapshot in zip(reference.snapshots, reference.snapshots[1:], strict=False):
-        for row, end in snapshot.ends.items():
+    for before, shown in zip(reference.shown, reference.shown[1:], strict=False):
+        for row, end in shown.ends.items():
             final = dict(layout.named_parts(end[FINAL_OBSERVATION], "observations"))
-            if not all(same(part, snapshot.parts[name][row]) for name, part in final.items()):
+            if not all(same(part, shown.parts[name][row]) for name, part in final.items()):
                 return []
             ends += 1
             moves += not all(same(part, before.parts[name][row]) for name, part in final.items())
@@ -126,21 +126,21 @@ class _Freezing:
         self.reference = reference
         self.vec = vec
         self.compare = compare
-        self.ends: dict[int, Snapshot] = {}
+        self.ends: dict[int, Shown] = {}
 
     def problems(self) -> Iterator[str]:
         """Problems as they come up."""
         inputs, vec, n = self.reference.inputs, self.vec, self.reference.num_envs
         watched = 0
-        for expected, call in zip(self.reference.snapshots, calls(vec, inputs.seeds, inputs.actions), strict=True):
-            snapshot = take_snapshot(vec, call)
-            if snapshot.ends:  # sub-envs that reset themselves are not frozen
+        for expected, call in zip(self.reference.shown, calls(vec, inputs.seeds, inputs.actions), strict=True):
+            shown = copy_shown(vec, call)
+            if shown.ends:  # sub-envs that reset themselves are not frozen
                 return
             for row in self.ends:
-                yield from self._check_frozen(call, snapshot, row)
+                yield from self._check_frozen(call, shown, row)
             if self.compare:
-                yield from self._check_running(expected, call, snapshot)
-            self.ends |= {row: snapshot for row in snapshot.done if row not in self.ends}
+                yield from self._check_running(expected, call, shown)
+            self.ends |= {row: shown for row in shown.done if row not in self.ends}
             if np.flatnonzero(vec.frozen).tolist() != sorted(self.ends):
                 shown = np.flatnonzero(vec.frozen).tolist()
                 yield f"{call.where}: frozen: expected sub-envs {sorted(self.ends)} to be frozen, got {shown}"
@@ -148,15 +148,15 @@ class _Freezing:
             if watched > _WATCHED:
                 break
         again = next(iter(calls(vec, inputs.seeds, ())))
-        difference = difference_between(self.reference.snapshots[0], take_snapshot(vec, again))
+        difference = difference_between(self.reference.shown[0], copy_shown(vec, again))
         if difference is not None:
             yield difference.problem(", as before sub-envs were frozen")
 
-    def _check_frozen(self, call: Call, snapshot: Snapshot, row: int) -> Iterator[str]:
+    def _check_frozen(self, call: Call, shown: Shown, row: int) -> Iterator[str]:
         """A frozen row has to show its end, no reward and an empty info."""
         held = _without_infos(self.ends[row])
         held.parts["rewards"] = np.zeros(self.reference.num_envs)
-        difference = difference_between(held, _without_infos(snapshot), [row])
+        difference = difference_between(held, _without_infos(shown), [row])
         if difference is not None:
             yield difference.problem(" of a frozen sub-env")
         info = call.result.infos[row]
@@ -164,16 +164,16 @@ class _Freezing:
             expected = "expected an empty dict of a frozen sub-env"
             yield f"{call.where}: infos[{row}]: {expected}, got {show(info)} (sub-env {row})"
 
-    def _check_running(self, expected: Snapshot, call: Call, snapshot: Snapshot) -> Iterator[str]:
+    def _check_running(self, expected: Shown, call: Call, shown: Shown) -> Iterator[str]:
         """A row that is not frozen has to show what it does with autoreset, its end included."""
-        if self.reference.draws_shared and expected.shared_draws != snapshot.shared_draws:
+        if self.reference.draws_shared and expected.shared_draws != shown.shared_draws:
             self.compare = False  # autoreset has drawn the starts of new episodes
             return
-        running = [row for row in range(snapshot.num_envs) if row not in self.ends]
-        ending = [row for row in running if row in snapshot.done]
-        difference = difference_between(expected, snapshot, [row for row in running if row not in ending])
+        running = [row for row in range(shown.num_envs) if row not in self.ends]
+        ending = [row for row in running if row in shown.done]
+        difference = difference_between(expected, shown, [row for row in running if row not in ending])
         if difference is None:
-            difference = difference_between(_without_observations(expected), _without_observations(snapshot), ending)
+            difference = difference_between(_without_observations(expected), _without_observations(shown), ending)
         if difference is not None:
             yield difference.problem(", as with autoreset")
             return
@@ -186,12 +186,10 @@ class _Freezing:
                 return
 
 
-def _without_infos(snapshot: Snapshot) -> Snapshot:
-    return replace(
-        snapshot, parts={name: part for name, part in snapshot.parts.items() if not name.startswith("infos")}
-    )
+def _without_infos(shown: Shown) -> Shown:
+    return replace(shown, parts={name: part for name, part in shown.parts.items() if not name.startswith("infos")})
 
 
-def _without_observations(snapshot: Snapshot) -> Snapshot:
-    parts = {name: part for name, part in snapshot.parts.items() if not name.startswith("observations")}
-    return replace(snapshot, parts=parts, ends={})
+def _without_observations(shown: Shown) -> Shown:
+    parts = {name: part for name, part in shown.parts.items() if not name.startswith("observations")}
+    return replace(shown, parts=parts, ends={})

@@ -18,7 +18,7 @@ from sekai.testing.recording import Recording, record
 from sekai.testing.reference import Inputs, ReferenceRun, VecEnvFactory
 from sekai.testing.repeat import check_repeat
 from sekai.testing.restoring import check_restoring, check_restoring_frozen
-from sekai.testing.snapshots import CallFailed
+from sekai.testing.shown import CallFailed
 from sekai.testing.wide import check_wide, count_rows
 from sekai.vector import NativeVecEnv, VecEnv
 
@@ -71,7 +71,7 @@ class Examination:
         if recording.completed:
             recording = self._record_ends(inputs, recording)
         if recording.completed:
-            reference = ReferenceRun(self.factory, self.num_envs, inputs, recording.snapshots, recording.draws_shared)
+            reference = ReferenceRun(self.factory, self.num_envs, inputs, recording.shown, recording.draws_shared)
             # Kernels that are not compiled take too long over thousands of rows.
             is_quick = is_native and (compiled or not (kernels.batches or kernels.plain))
             if not self._try(check_repeat, reference, recording.global_draws):
@@ -93,7 +93,7 @@ class Examination:
 
     def _record_ends(self, inputs: Inputs, recording: Recording) -> Recording:
         """A recording in which episodes end, if there can be one; what it finds besides goes to the problems."""
-        if any(snapshot.done for snapshot in recording.snapshots):
+        if any(shown.done for shown in recording.shown):
             return recording
         limited = self.factory.having(max_episode_steps=self._limit(inputs))
         if limited is None:
@@ -129,7 +129,7 @@ class Examination:
         independent = not self._try(check_independence, reference)
         if wide_rows and independent:
             self._try(check_wide, reference, wide_rows, compare=not reference.draws_shared)
-        ends = any(snapshot.done for snapshot in reference.snapshots)
+        ends = any(shown.done for shown in reference.shown)
         if ends and "autoreset" not in recording.problems:
             self._check_episodes(reference, independent)
         if not self.problems:

@@ -10,7 +10,7 @@ import numpy as np
 from sekai.batching import layout
 from sekai.testing.native import check_partial_resets
 from sekai.testing.reference import ReferenceRun
-from sekai.testing.snapshots import play
+from sekai.testing.shown import play
 
 
 def check_independence(reference: ReferenceRun) -> list[str]:

@@ -11,7 +11,7 @@ from sekai.batching import layout
 from sekai.batching.info_list import InfoList
 from sekai.results import VecStepResult
 from sekai.testing.reference import ReferenceRun
-from sekai.testing.snapshots import Call, Snapshot, calls, take_snapshot
+from sekai.testing.shown import Call, Shown, calls, copy_shown
 from sekai.vector import VecEnv
 
 
@@ -33,9 +33,9 @@ def _try_writes(reference: ReferenceRun, name: str, arrays_of: Callable[[Call], 
 
 def _play_with_writes(
     reference: ReferenceRun, vec: VecEnv[Any, Any], arrays_of: Callable[[Call], Iterator[Any]]
-) -> Iterator[Snapshot]:
+) -> Iterator[Shown]:
     for call in calls(vec, reference.inputs.seeds, reference.inputs.actions):
-        yield take_snapshot(vec, call)
+        yield copy_shown(vec, call)
         for array in arrays_of(call):
             if isinstance(array, np.ndarray) and array.flags.writeable and array.ndim and array.dtype != object:
                 # Other numbers, yet not senseless ones: a market may use what it shares as an index.

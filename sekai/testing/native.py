@@ -11,7 +11,7 @@ from sekai.batching import layout
 from sekai.batching.buffers import Buffers
 from sekai.batching.infos import FINAL_OBSERVATION, snapshot_columns
 from sekai.testing.reference import ReferenceRun
-from sekai.testing.snapshots import CallFailed, Snapshot, calls, difference_between, take_snapshot
+from sekai.testing.shown import CallFailed, Shown, calls, copy_shown, difference_between
 from sekai.testing.values import name_error, same, show
 from sekai.vector import NativeVecEnv, VecEnv
 
@@ -26,12 +26,12 @@ def check_observing(reference: ReferenceRun) -> list[str]:
         if not isinstance(native, NativeVecEnv):
             return []
         run = calls(vec, reference.inputs.seeds, reference.inputs.actions)
-        for expected, call in zip(reference.snapshots, run, strict=True):
-            snapshot = take_snapshot(vec, call)
-            difference = difference_between(expected, snapshot)
+        for expected, call in zip(reference.shown, run, strict=True):
+            shown = copy_shown(vec, call)
+            difference = difference_between(expected, shown)
             if difference is not None:
                 return [difference.problem(" however often _observe() is called", " after two calls more")]
-            if snapshot.shared_draws != expected.shared_draws:
+            if shown.shared_draws != expected.shared_draws:
                 return [f"{call.where}: expected _observe() to leave self.rng alone, got draws from it"]
             problem = _look_twice(native, call.where)
             if problem:
@@ -133,9 +133,9 @@ def check_partial_resets(reference: ReferenceRun) -> list[str]:
 
 def _play_with_resets(
     reference: ReferenceRun, vec: VecEnv[Any, Any], native: NativeVecEnv[Any, Any], rows: Any
-) -> Iterator[Snapshot]:
+) -> Iterator[Shown]:
     for number, call in enumerate(calls(vec, reference.inputs.seeds, reference.inputs.actions)):
-        yield take_snapshot(vec, call)
+        yield copy_shown(vec, call)
         if number % _PERIOD == 0:
             state = native.rng.bit_generator.state
             try:

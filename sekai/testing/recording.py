@@ -12,14 +12,14 @@ from sekai.batching.inputs import merge_seeds
 from sekai.testing.draws import GlobalGenerators
 from sekai.testing.reference import Inputs
 from sekai.testing.results import check_layout, check_values
-from sekai.testing.snapshots import (
+from sekai.testing.shown import (
     Call,
     CallFailed,
     Difference,
-    Snapshot,
+    Shown,
     calls,
+    copy_shown,
     difference_between,
-    take_snapshot,
 )
 from sekai.testing.values import same
 from sekai.vector import VecEnv
@@ -30,14 +30,14 @@ class Recording:
     """One run.
 
     Attributes:
-        snapshots: What each call returned.
+        shown: What each call returned.
         problems: The first problem of each kind.
         completed: Whether the run went to its end.
         draws_shared: Whether the sub-envs drew from one generator.
         global_draws: By global generator that the run drew from, the call in which it did so first.
     """
 
-    snapshots: list[Snapshot] = field(default_factory=list)
+    shown: list[Shown] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
     completed: bool = False
     draws_shared: bool = False
@@ -53,8 +53,8 @@ def record(vec: VecEnv[Any, Any], inputs: Inputs) -> Recording:
     except CallFailed as failure:
         recording.problems["call"] = str(failure)
     recording.global_draws = generators.drawn
-    if recording.snapshots:
-        recording.draws_shared = _draws_shared(inputs, recording.snapshots)
+    if recording.shown:
+        recording.draws_shared = _draws_shared(inputs, recording.shown)
     return recording
 
 
@@ -72,11 +72,11 @@ def _run(vec: VecEnv[Any, Any], inputs: Inputs, recording: Recording, generators
             problems.setdefault(kind, problem)
         _check_actions(call, inputs, len(kept), problems)
         if kept:
-            _check_kept(vec, kept[-1], recording.snapshots[-1], call.where, problems)
-        recording.snapshots.append(take_snapshot(vec, call))
+            _check_kept(vec, kept[-1], recording.shown[-1], call.where, problems)
+        recording.shown.append(copy_shown(vec, call))
         kept.append(call)
-    for call, snapshot in zip(kept, recording.snapshots, strict=True):
-        _check_kept(vec, call, snapshot, "the last step", problems)
+    for call, shown in zip(kept, recording.shown, strict=True):
+        _check_kept(vec, call, shown, "the last step", problems)
     recording.completed = True
 
 
@@ -92,21 +92,21 @@ def _check_actions(call: Call, inputs: Inputs, number: int, problems: dict[str, 
             problems.setdefault("actions", change.problem(" to stay as the caller gave it"))
 
 
-def _check_kept(vec: VecEnv[Any, Any], call: Call, snapshot: Snapshot, now: str, problems: dict[str, str]) -> None:
+def _check_kept(vec: VecEnv[Any, Any], call: Call, shown: Shown, now: str, problems: dict[str, str]) -> None:
     """Whether what a call returned is still what it was."""
-    again = take_snapshot(vec, call)
+    again = copy_shown(vec, call)
     changes = [
         Difference(f"{call.where}: infos[{row}]", row, info, changed)
-        for row, (info, changed) in enumerate(zip(snapshot.infos, again.infos, strict=True))
+        for row, (info, changed) in enumerate(zip(shown.infos, again.infos, strict=True))
         if not same(info, changed)
     ]
-    for change in filter(None, (difference_between(snapshot, again), *changes)):
+    for change in filter(None, (difference_between(shown, again), *changes)):
         problems.setdefault("alias", change.problem(" to stay as it was returned", f" after {now}"))
 
 
-def _draws_shared(inputs: Inputs, snapshots: list[Snapshot]) -> bool:
+def _draws_shared(inputs: Inputs, shown: list[Shown]) -> bool:
     """Whether the generator that a native env's sub-envs share has moved from where the seeds put it."""
-    states = [snapshot.shared_draws for snapshot in snapshots]
+    states = [each.shared_draws for each in shown]
     if states[0] is None:
         return False
     seeded = merge_seeds(inputs.seeds, len(inputs.seeds), np.random.default_rng)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sekai.batching import layout
 from sekai.seeding import make_seed_sequence
-from sekai.testing.snapshots import CallFailed, Difference, Snapshot, first_difference
+from sekai.testing.shown import CallFailed, Difference, Shown, first_difference
 from sekai.testing.values import describe, name_error
 from sekai.vector import VecEnv
 from sekai.vector.asked import unheeded
@@ -132,24 +132,24 @@ class ReferenceRun:
         factory: Builds the market.
         num_envs: The number of sub-envs.
         inputs: What went in.
-        snapshots: What it showed: the reset, then each step.
+        shown: What it showed: the reset, then each step.
         draws_shared: Whether its sub-envs draw from one generator, ``self.rng``.
     """
 
     factory: VecEnvFactory
     num_envs: int
     inputs: Inputs
-    snapshots: list[Snapshot]
+    shown: list[Shown]
     draws_shared: bool
 
     @property
     def observation_bytes(self) -> int:
         """Bytes that the observation of one sub-env takes, at least 1."""
-        batch = [part for name, part in self.snapshots[0].parts.items() if name.startswith("observations")]
+        batch = [part for name, part in self.shown[0].parts.items() if name.startswith("observations")]
         return max(1, sum(int(getattr(part, "nbytes", 0)) for part in batch) // self.num_envs)
 
     def difference(
-        self, got: Iterable[Snapshot], rows: Sequence[int] | None = None, got_rows: Sequence[int] | None = None
+        self, got: Iterable[Shown], rows: Sequence[int] | None = None, got_rows: Sequence[int] | None = None
     ) -> Difference | None:
         """Where another run differs from this one (see ``first_difference``)."""
-        return first_difference(self.snapshots, got, rows, got_rows, shared_draws=self.draws_shared)
+        return first_difference(self.shown, got, rows, got_rows, shared_draws=self.draws_shared)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sekai.testing.reference import ReferenceRun
-from sekai.testing.snapshots import first_difference, play
+from sekai.testing.shown import first_difference, play
 
 
 def check_repeat(reference: ReferenceRun, global_draws: dict[str, str]) -> list[str]:
@@ -21,7 +21,7 @@ def check_repeat(reference: ReferenceRun, global_draws: dict[str, str]) -> list[
     inputs = reference.inputs
     with reference.factory.open(reference.num_envs) as vec:
         for place in ("in another VecEnv", "after a reset, which leaves something of the run before"):
-            difference = first_difference(reference.snapshots, play(vec, inputs.seeds, inputs.actions))
+            difference = first_difference(reference.shown, play(vec, inputs.seeds, inputs.actions))
             if difference is not None:
                 cause = "; is there a generator that reset(seed=...) does not reach?"
                 return [difference.problem(", as these seeds and actions gave before", f" {place}{cause}")]

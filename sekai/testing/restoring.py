@@ -13,18 +13,19 @@ import numpy as np
 from sekai.batching import layout
 from sekai.env import Env, Wrapper
 from sekai.errors import VecEnvWorkerError
-from sekai.snapshots import Snapshot as Kept
-from sekai.snapshots import fingerprint, is_of_kit
+from sekai.snapshots import Snapshot
+from sekai.snapshots.agreement import fingerprint
+from sekai.snapshots.attributes import is_of_kit
 from sekai.testing.reference import ReferenceRun, VecEnvFactory
-from sekai.testing.snapshots import (
+from sekai.testing.shown import (
     CallFailed,
-    Snapshot,
+    Shown,
     calls,
+    copy_shown,
     difference_between,
     first_difference,
     play,
     steps,
-    take_snapshot,
 )
 from sekai.testing.values import name_error
 from sekai.vector import NativeVecEnv, VecEnv, VecWrapper
@@ -62,12 +63,12 @@ def check_restoring_frozen(
         hints: As before.
         apart: As before.
     """
-    ends = (number for number, snapshot in enumerate(reference.snapshots) if snapshot.done)
+    ends = (number for number, shown in enumerate(reference.shown) if shown.done)
     at = min(next(ends), len(reference.inputs.actions) - 1)  # one step is left at least
     inputs = reference.inputs
     with frozen.open(reference.num_envs) as vec:
-        snapshots = list(play(vec, inputs.seeds, inputs.actions[: at + STEPS]))
-    still = replace(reference, factory=frozen, snapshots=snapshots)
+        shown = list(play(vec, inputs.seeds, inputs.actions[: at + STEPS]))
+    still = replace(reference, factory=frozen, shown=shown)
     return _check(still, at, hints, apart, "autoreset=False, ")
 
 
@@ -93,10 +94,10 @@ class _Restoring:
     def __init__(self, reference: ReferenceRun, at: int) -> None:
         self._reference = reference
         self._at = at
-        self._where = reference.snapshots[at].where
+        self._where = reference.shown[at].where
         self._everyone = list(range(reference.num_envs))
         self._later = slice(at, at + STEPS)
-        self._expected = reference.snapshots[at + 1 : at + 1 + STEPS]
+        self._expected = reference.shown[at + 1 : at + 1 + STEPS]
 
     def problems(self, apart: bool) -> Iterator[str]:
         """Problems as they come up."""
@@ -120,7 +121,7 @@ class _Restoring:
                 yield from self._compare_branches(other, copied)
                 yield from self._compare_part(other, copied)
 
-    def _compare_part(self, vec: VecEnv[Any, Any], kept: Kept) -> Iterator[str]:
+    def _compare_part(self, vec: VecEnv[Any, Any], kept: Snapshot) -> Iterator[str]:
         """Take a snapshot of some sub-envs, where that of all was taken."""
         rows = self._everyone[1::2]
         self._restore(vec, kept, None)
@@ -134,7 +135,7 @@ class _Restoring:
                 f"got another {', '.join(wrong)}"
             )
 
-    def _compare_some(self, vec: VecEnv[Any, Any], other: VecEnv[Any, Any], kept: Kept) -> Iterator[str]:
+    def _compare_some(self, vec: VecEnv[Any, Any], other: VecEnv[Any, Any], kept: Snapshot) -> Iterator[str]:
         """Restore some sub-envs, in other places, in one of two VecEnvs that are in the same state."""
         rows = self._everyone[::2]
         targets = [self._everyone[-1] - row for row in rows]
@@ -157,7 +158,7 @@ class _Restoring:
                 yield difference.problem(", since this sub-env has not been restored", when)
                 return
 
-    def _compare_branches(self, vec: VecEnv[Any, Any], kept: Kept) -> Iterator[str]:
+    def _compare_branches(self, vec: VecEnv[Any, Any], kept: Snapshot) -> Iterator[str]:
         """Let all sub-envs go on from one."""
         row = self._everyone[len(self._everyone) // 2]
         n = len(self._everyone)
@@ -170,14 +171,14 @@ class _Restoring:
                 yield difference.problem(", as before", when)
                 return
 
-    def _go_to(self, vec: VecEnv[Any, Any]) -> Kept:
+    def _go_to(self, vec: VecEnv[Any, Any]) -> Snapshot:
         """Run a VecEnv up to the snapshot, and make that."""
         inputs = self._reference.inputs
         for _ in islice(calls(vec, inputs.seeds, inputs.actions), self._at + 1):
             pass
         return self._snapshot_of(vec, None)
 
-    def _snapshot_of(self, vec: VecEnv[Any, Any], rows: list[int] | None) -> Kept:
+    def _snapshot_of(self, vec: VecEnv[Any, Any], rows: list[int] | None) -> Snapshot:
         where = f"snapshot({'' if rows is None else rows}) after {self._where}: expected a Snapshot"
         try:
             kept = vec.snapshot(rows)
@@ -188,20 +189,20 @@ class _Restoring:
             }:
                 raise _CannotBeKept(f"{reason}; so going back to it was not seen") from error
             raise CallFailed(reason) from error
-        if not isinstance(kept, Kept):
+        if not isinstance(kept, Snapshot):
             raise CallFailed(f"{where}, got {kept!r}")
         return kept
 
-    def _pickled(self, kept: Kept) -> Kept:
+    def _pickled(self, kept: Snapshot) -> Snapshot:
         """What becomes of a snapshot that is pickled and read again."""
         where = f"snapshot() after {self._where}: expected one that can be pickled"
         try:
-            copied: Kept = pickle.loads(pickle.dumps(kept))
+            copied: Snapshot = pickle.loads(pickle.dumps(kept))
         except Exception as error:
             raise CallFailed(f"{where}, got {name_error(error)}") from error
         return copied
 
-    def _restore(self, vec: VecEnv[Any, Any], kept: Kept, rows: Any) -> None:
+    def _restore(self, vec: VecEnv[Any, Any], kept: Snapshot, rows: Any) -> None:
         where = f"restore() of {self._where}"
         where += "" if rows is None else f" to sub-envs {rows}"
         try:
@@ -209,22 +210,20 @@ class _Restoring:
         except Exception as error:
             raise CallFailed(f"{where}: expected it to go on from there, got {_name(error)}") from error
 
-    def _part_of(self, kept: Kept, rows: list[int]) -> Kept:
+    def _part_of(self, kept: Snapshot, rows: list[int]) -> Snapshot:
         try:
             return kept[rows]
         except Exception as error:
             raise CallFailed(f"snapshot()[{rows}]: expected some sub-envs of it, got {name_error(error)}") from error
 
-    def _go_on(self, vec: VecEnv[Any, Any]) -> Iterator[Snapshot]:
+    def _go_on(self, vec: VecEnv[Any, Any]) -> Iterator[Shown]:
         return self._play(vec, self._reference.inputs.actions[self._later])
 
-    def _play(self, vec: VecEnv[Any, Any], batches: list[Any]) -> Iterator[Snapshot]:
+    def _play(self, vec: VecEnv[Any, Any], batches: list[Any]) -> Iterator[Shown]:
         for call in steps(vec, batches, self._at + 1):
-            yield take_snapshot(vec, call)
+            yield copy_shown(vec, call)
 
-    def _compare(
-        self, got: Iterator[Snapshot], because: str, when: str = "", *, explain: bool = False
-    ) -> Iterator[str]:
+    def _compare(self, got: Iterator[Shown], because: str, when: str = "", *, explain: bool = False) -> Iterator[str]:
         """The first difference from the run that is repeated; and, to explain it, what is not put back."""
         difference = first_difference(self._expected, got)
         if difference is not None:
@@ -243,7 +242,7 @@ class _Restoring:
         return sorted({key[1] for key in {*before, *after} if before.get(key) != after.get(key)})
 
 
-def _changed_columns(one: Kept, other: Kept) -> str:
+def _changed_columns(one: Snapshot, other: Snapshot) -> str:
     """The columns in which two snapshots of the same sub-envs differ, as text."""
     return ", ".join(
         name for name, column in one.columns.items() if pickle.dumps(column) != pickle.dumps(other.columns.get(name))
@@ -277,7 +276,7 @@ def attributes_of(owners: list[Any]) -> dict[tuple[int, str], Any]:
     """
     found = {}
     for number, owner in enumerate(owners):
-        kind = type(owner)
+        kind: Any = type(owner)
         names = owner._snapshot_base_names() if isinstance(owner, (NativeVecEnv, VecWrapper)) else {"env"}
         for name in vars(owner).keys() - names if not is_of_kit(kind) else ():
             try:

@@ -10,7 +10,7 @@ import numpy as np
 from sekai.batching import layout
 from sekai.batching.infos import FINAL_INFO, FINAL_OBSERVATION, RESET_INFO
 from sekai.results import VecResetResult, VecStepResult
-from sekai.testing.snapshots import Result
+from sekai.testing.shown import Result
 from sekai.testing.values import describe, show
 from sekai.vector import VecEnv
 

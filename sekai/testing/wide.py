@@ -8,7 +8,7 @@ from typing import Any
 from sekai.batching import layout
 from sekai.testing.reach import Kernels
 from sekai.testing.reference import Inputs, ReferenceRun
-from sekai.testing.snapshots import Snapshot, difference_between, play
+from sekai.testing.shown import Shown, difference_between, play
 from sekai.vector import VecEnv
 
 #: Steps of a wide run, if the run that it is compared with has as many.
@@ -41,9 +41,7 @@ def check_wide(reference: ReferenceRun, num_rows: int, *, compare: bool) -> list
     with reference.factory.open(num_rows) as one_vec, reference.factory.open(num_rows) as two_vec:
         inputs = _widen(reference, one_vec)
         one_run, two_run = (play(vec, inputs.seeds, inputs.actions, kept) for vec in (one_vec, two_vec))
-        for expected, one, two in zip(
-            reference.snapshots, _on_threads(1, one_run), _on_threads(2, two_run), strict=False
-        ):
+        for expected, one, two in zip(reference.shown, _on_threads(1, one_run), _on_threads(2, two_run), strict=False):
             difference = difference_between(one, two)
             if difference is not None:
                 return [difference.problem(", as on 1 thread", " on 2", f"{difference.row} of {num_rows}")]
@@ -67,7 +65,7 @@ def _widen(reference: ReferenceRun, vec: VecEnv[Any, Any]) -> Inputs:
     return inputs
 
 
-def _on_threads(num_threads: int, run: Iterator[Snapshot]) -> Iterator[Snapshot]:
+def _on_threads(num_threads: int, run: Iterator[Shown]) -> Iterator[Shown]:
     """A run whose calls are spread over a number of threads."""
     from sekai.kernels import get_num_threads, set_num_threads
     from sekai.kernels.threads import always_used
@@ -78,13 +76,13 @@ def _on_threads(num_threads: int, run: Iterator[Snapshot]) -> Iterator[Snapshot]
         numba_before = _limit_numba(get_num_threads())  # for kernels that use Numba's threads by themselves
         try:
             with always_used():
-                snapshot = next(run, None)
+                shown = next(run, None)
         finally:
             _limit_numba(numba_before)
             set_num_threads(before)
-        if snapshot is None:
+        if shown is None:
             return
-        yield snapshot
+        yield shown
 
 
 def _limit_numba(num_threads: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching.infos import stack_values
+from sekai.checks import did_you_mean
 
 _F = TypeVar("_F", bound="Callable[..., Any] | property")
 
@@ -124,6 +125,12 @@ def is_owned(kind: type, name: str) -> bool:
     return False
 
 
+def settable_names(owner: Any) -> set[str]:
+    """What ``set_attr`` may have been meant to name, of an object that stands for all sub-envs."""
+    kind = type(owner)
+    return {name for name in dir(owner) if not (is_owned(kind, name) or callable(getattr(kind, name, None)))}
+
+
 def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -> None:
     """Change an existing attribute of ``owner``.
 
@@ -147,8 +154,9 @@ def write_shared_object(owner: Any, name: str, values: Any, spread: list[Any]) -
             "vector environment itself works with"
         )
     if not hasattr(owner, name):
+        hint = did_you_mean(name, settable_names(owner))
         raise AttributeError(
-            f"set_attr: {type(owner).__name__} has no attribute {name!r}; a new one would have no effect"
+            f"set_attr: {type(owner).__name__} has no attribute {name!r}{hint}; a new one would have no effect"
         )
     current = getattr(owner, name)
     per_env = isinstance(current, np.ndarray) and current.ndim > 0 and len(current) == len(spread)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
@@ -13,16 +12,17 @@ from numpy.typing import NDArray
 
 from sekai.batching.inputs import check_rows, row_seeds, spread_options, spread_values
 from sekai.batching.layout import batch_space
+from sekai.checks import did_you_mean
 from sekai.errors import AsyncCallPending, ResetRequired, VecEnvClosed
 from sekai.mirror import AsyncMirror
 from sekai.results import VecResetResult, VecStepResult
-from sekai.snapshots import Kept, Snapshot, differing, is_of_kit, is_same
+from sekai.snapshots import Snapshot
+from sekai.snapshots.agreement import name_of_class
+from sekai.snapshots.snapshot import Kept
 from sekai.spaces import Space
 from sekai.types import ActType, ObsType, OptionsType, SeedType
-from sekai.vector.attributes import read_shared_object, write_shared_object
-
-#: Steps at most in which a copy shows what of a VecEnv's attributes is state.
-_EXAMINED_STEPS = 64
+from sekai.vector.attributes import read_shared_object, settable_names, write_shared_object
+from sekai.vector.examination import examine
 
 _VecEnvT = TypeVar("_VecEnvT", bound="VecEnv[Any, Any]")
 
@@ -123,6 +123,30 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         ) -> VecResetResult[Any]:
             """Async reset; the default runs ``reset()``."""
 
+    # -- action masks --------------------------------------------------------------------------------------
+
+    def action_mask(self) -> Any:
+        """Which actions make sense now in each sub-env, fresh arrays; None where there are no masks.
+
+        Returns:
+            A batch of elements of ``sekai.space_utils.mask_space(action_space)``: int8 (num_envs, n) for a
+            ``Discrete``, nested like the action space for others. Where a sub-env says None, everything is allowed. For
+            a frozen sub-env it is of no use.
+
+        Raises:
+            ResetRequired: Before the first ``reset()``, where there are masks.
+            TypeError: What a sub-env says is no mask.
+            ValueError: It has another shape or other values than a mask.
+            VecEnvClosed: After ``close()``.
+        """
+        self._require_open("action_mask()")
+        return None
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether ``action_mask()`` has something to say, known before the first reset."""
+        return type(self).action_mask is not VecEnv.action_mask
+
     # -- resets of some sub-envs ---------------------------------------------------------------------------
 
     def reset_envs(
@@ -220,12 +244,12 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         self._require_begun("snapshot()")
         rows = check_rows(indices, self.num_envs, "snapshot(indices=...)")
         if not self._is_examined:
-            self._examine()
+            examine(self)
         is_whole = indices is None
         layers = self._snapshot_named_layers()
         kept = _merged([(prefix, layer._snapshot_keep(rows, is_whole)) for prefix, layer in layers])
         spaces = self.observation_space, self.action_space
-        return Snapshot(self._snapshot_market, spaces, kept.columns, kept.shared, kept.whole if is_whole else None)
+        return Snapshot(_market_of(layers), spaces, kept.columns, kept.shared, kept.whole if is_whole else None)
 
     def restore(self, snapshot: Snapshot, indices: Any = None, *, parameters: str = "match") -> None:
         """Let sub-envs go on from a snapshot: with the same actions they then show the same, bit for bit.
@@ -238,7 +262,8 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
             snapshot: Of as many sub-envs as are restored, or of one for all of them.
             indices: Which sub-envs: their numbers, one number, or a mask; None for all.
             parameters: "match": parameters that sub-envs have of their own are part of their state, and those of the
-                whole market have to be those of the snapshot; or "keep": this VecEnv's stay as they are.
+                whole market have to be those of the snapshot; or "keep": this VecEnv's stay as they are. Arrays that
+                functions of a row read have to be of the snapshot's shapes all the same.
 
         Raises:
             TypeError: It is no Snapshot.
@@ -247,6 +272,11 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
             ResetRequired: It is for a part of the sub-envs, before the first ``reset()``.
             VecEnvClosed: After ``close()``.
         """
+        for commit in self._restorers(snapshot, indices, parameters):
+            commit()
+
+    def _restorers(self, snapshot: Snapshot, indices: Any, parameters: str) -> list[Callable[[], None]]:
+        """Look at what is to be restored, and return what does it, layer by layer; raises what ``restore()`` does."""
         self._require_open("restore()")
         where = "restore(snapshot)"
         if not isinstance(snapshot, Snapshot):
@@ -254,28 +284,30 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         if parameters not in ("match", "keep"):
             raise ValueError(f"restore(parameters=...): expected 'match' or 'keep', got {parameters!r}")
         rows = check_rows(indices, self.num_envs, "restore(indices=...)", distinct=True)
-        if len(snapshot) not in (1, len(rows)):
-            expected = "1 sub-env" if len(rows) == 1 else f"1 or {len(rows)} sub-envs"
-            raise ValueError(f"{where}: expected one of {expected}, got one of {len(snapshot)}")
-        snapshot.require_of(self._snapshot_market, (self.observation_space, self.action_space), where)
+        count, size = len(rows), len(snapshot)
+        if size != 1 and size != count:
+            expected = "1 sub-env" if count == 1 else f"1 or {count} sub-envs"
+            raise ValueError(f"{where}: expected one of {expected}, got one of {size}")
+        layers = self._snapshot_named_layers()
+        snapshot.require_of(_market_of(layers), (self.observation_space, self.action_space), where)
         snapshot.require_complete(where)
         if not self._is_examined:
-            self._examine()
-        if len(rows) < self.num_envs:
+            examine(self)
+        if count < self.num_envs:
             self._require_begun("restore() of some sub-envs")
-        is_whole = snapshot.whole is not None and len(snapshot) == len(rows) == self.num_envs
-        is_whole = is_whole and (indices is None or bool((rows == np.arange(len(rows))).all()))
+        is_whole = snapshot.whole is not None and size == count == self.num_envs
+        is_whole = is_whole and (indices is None or bool((rows == np.arange(count)).all()))
         if snapshot.shares_generator and not is_whole:
             expected = "expected all its sub-envs in their order, which share a generator that has been drawn from"
             raise ValueError(f"{where}: {expected}, got {rows.tolist()}")
-        layers = self._snapshot_named_layers()
         kept = Kept(snapshot.columns, snapshot.shared, snapshot.whole if is_whole else None)
-        commits = [
-            layer._restorer(rows, _of_layer(prefix, layers, kept), parameters == "keep") for prefix, layer in layers
-        ]
-        for commit in commits:
-            commit()
-        layers[0][1]._has_reset = True
+        keeps = parameters == "keep"
+        commits = [layer._restorer(rows, _of_layer(prefix, layers, kept), keeps) for prefix, layer in layers]
+        return [*commits, self._note_begun]
+
+    def _note_begun(self) -> None:
+        """Its sub-envs are in episodes, or at the end of one, from here on."""
+        self.unwrapped._has_reset = True
 
     def reseed(self, seed: list[SeedType] | SeedType, indices: Any = None) -> None:
         """Let sub-envs go on, in the middle of their episodes, with other streams of random numbers.
@@ -317,60 +349,6 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
     #: Arrays with an entry per sub-env that a copy's reset and steps have left as they were.
     _untouched: frozenset[str] = frozenset()
 
-    def _examine(self) -> None:
-        """Reset a copy and step it some times, once, and look what of the attributes of subclasses that alters.
-
-        Classes of the kit say themselves what their state is; its wrappers are left out of the copy.
-
-        Raises:
-            TypeError: An attribute is altered that a snapshot takes to stay as it is; the message names it.
-        """
-        self._is_examined = True
-        layers = [each for each in self._snapshot_layers if not is_of_kit(type(each))]
-        layers = [each for each in layers if each._snapshot_others() or each._snapshot_arrays()]
-        inner = self._snapshot_layers[0]
-        if not layers or not inner._has_numbers_alone:
-            return
-        try:
-            twin = copy.deepcopy(inner)
-            twins = {id(inner): twin}
-            for layer in layers:
-                if layer is not inner:
-                    alone = {name: value for name, value in vars(layer).items() if name != "venv"}
-                    another = object.__new__(type(layer))
-                    another.__dict__.update(copy.deepcopy(alone), venv=twin)
-                    twin = twins[id(layer)] = another
-        except Exception as error:
-            self._is_examined = False
-            raise TypeError(f"snapshot(): {self!r}: expected attributes that can be copied, got {error}") from error
-        began = {number: each._snapshot_others() for number, each in twins.items()}
-        arrays = {number: copy.deepcopy(each._snapshot_arrays()) for number, each in twins.items()}
-        actions = copy.deepcopy(twin.batch_action_space)
-        actions.seed(0)
-        untouched = {(number, name) for number, found in arrays.items() for name in found}
-        twin.reset(seed=0)
-        for step in range(_EXAMINED_STEPS):
-            if step >= 2 and not untouched:
-                break
-            twin.step(actions.sample())
-            live = {number: each._snapshot_arrays() for number, each in twins.items()}
-            untouched = {
-                (number, name)
-                for number, name in untouched
-                if name in live[number] and is_same(live[number][name], arrays[number][name])
-            }
-        for layer in layers:
-            number = id(layer)
-            layer._untouched = frozenset(name for each, name in untouched if each == number)
-            twin = twins[number]
-            for name in differing(began[number], twin._snapshot_others()):
-                self._is_examined = False
-                raise TypeError(
-                    f"snapshot(): {type(layer).__name__}.{name}: expected state in arrays with a first axis of "
-                    f"num_envs, got another attribute that a step or a reset alters; write _snapshot_rows() and "
-                    f"_restore_rows(), or name it in snapshot_ignores if nothing depends on it"
-                )
-
     #: Whether sub-envs are rows of arrays: a step of a copy is seen by nobody else then.
     _has_numbers_alone: bool = False
 
@@ -384,9 +362,12 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     def _snapshot_named_layers(self) -> list[tuple[str, VecEnv[Any, Any]]]:
         """This VecEnv and the wrappers around it, from the inside out, with what names of their state begin with."""
+        every = self._snapshot_layers
+        if len(every) == 1:
+            return [("", every[0])]
         names: list[str] = []
         layers = []
-        for layer in self._snapshot_layers:
+        for layer in every:
             names.append(type(layer).__name__)
             count = names.count(names[-1])
             layers.append((f"{names[-1]}{count if count > 1 else ''}: ", layer))
@@ -398,12 +379,13 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     @property
     def _snapshot_market(self) -> tuple[str, ...]:
-        return tuple(layer._snapshot_kind for layer in self._snapshot_layers)
+        """What a snapshot is of, from the inside out."""
+        return _market_of(self._snapshot_named_layers())
 
     @property
     def _snapshot_kind(self) -> str:
         """What a snapshot of this layer is of."""
-        return f"{type(self).__module__}.{type(self).__qualname__}"
+        return name_of_class(type(self))
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
         """What this layer keeps of some sub-envs; ``is_whole`` where a snapshot is of all of them."""
@@ -434,7 +416,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         raise NotImplementedError(f"{type(self).__name__}: it does not say what its sub-envs show between two steps")
 
     def _require_begun(self, call: str) -> None:
-        if not self._snapshot_layers[0]._has_reset:
+        if not self.unwrapped._has_reset:
             raise ResetRequired(f"{type(self).__name__}.{call}: call reset() first")
 
     # -- sub-env attributes --------------------------------------------------------------------------------
@@ -497,16 +479,19 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         """An attribute of every sub-env."""
         return read_shared_object(self, name, self.num_envs)
 
-    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None) -> None:
+    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None, *, force: bool = False) -> None:
         """Change an attribute of sub-envs, in the outermost of its wrappers that has it, else in itself.
 
         Args:
             name: The attribute.
             values: A list holds one value per sub-env; anything else, a tuple or array too, is one value for all.
             indices: Which sub-envs: their numbers, one number, or a mask; None for all.
+            force: Where sub-envs are ``Env`` objects (``SyncVecEnv``, ``AsyncVecEnv``, ``ProcVecEnv``), create it where
+                there is none, in the outermost wrapper. Elsewhere a new attribute would have no effect, and there is
+                none.
 
         Raises:
-            AttributeError: There is no such name; nothing is added.
+            AttributeError: There is no such name; nothing is added, and names that are near it are told.
             ValueError: A list has another length than there are sub-envs to change.
         """
         self._require_open("set_attr()")
@@ -515,7 +500,11 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
             return
         rows = check_rows(indices, self.num_envs, "set_attr(indices=...)", distinct=True)
         spread = spread_values(name, values, len(rows), "indices")
-        every = self._read_attr(name)
+        try:
+            every = self._read_attr(name)
+        except AttributeError as error:
+            hint = did_you_mean(name, settable_names(self))
+            raise AttributeError(f"set_attr({name!r}, indices=...): {error}{hint}") from error
         for row, value in zip(rows.tolist(), spread, strict=True):
             every[row] = value
         self._write_attr(name, every)
@@ -594,6 +583,11 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
     def __repr__(self) -> str:
         name = type(self).__name__ if self.spec is None else f"{type(self).__name__} {self.spec.id}"
         return f"<{name} num_envs={self.num_envs}>"
+
+
+def _market_of(layers: list[tuple[str, VecEnv[Any, Any]]]) -> tuple[str, ...]:
+    """What a snapshot of these layers is of."""
+    return tuple([layer._snapshot_kind for _, layer in layers])
 
 
 def _merged(layers: list[tuple[str, Kept]]) -> Kept:

@@ -16,8 +16,10 @@ class AutoReset(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, Ac
     That step returns the first observation of the new episode beside the reward and the flags of the old
     one. Its info holds the step's own keys and ``"final_observation"``, ``"final_info"`` (the step's info,
     whole) and ``"reset_info"`` (the reset's), all of them copies taken before the env goes on. An env that
-    already resets itself is left to it.
+    already resets itself is left to it. It belongs outermost: see ``Wrapper``.
     """
+
+    _begins_episodes = True
 
     def step(self, action: ActType) -> StepResult[ObsType]:
         """Step the env, and reset it if its episode ended."""

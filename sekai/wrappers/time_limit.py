@@ -16,7 +16,8 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, Ac
     """Truncates every episode at its ``max_episode_steps``-th step.
 
     The info of every step carries ``"elapsed_steps"``, the steps of the episode so far, in place of any key
-    of that name the env has. ``truncated`` is set beside ``terminated`` when both happen in one step.
+    of that name the env has. ``truncated`` is set beside ``terminated`` when both happen in one step. Put an
+    ``AutoReset`` around it and not inside, where it does not see the truncation.
 
     Args:
         env: The env to wrap.
@@ -30,6 +31,8 @@ class TimeLimit(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, Ac
         TypeError: The limit is no integer.
         ValueError: It is below 1.
     """
+
+    _follows_autoreset = False
 
     def __init__(self, env: Env[ObsType, ActType], max_episode_steps: int) -> None:
         super().__init__(env)

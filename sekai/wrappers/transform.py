@@ -8,6 +8,7 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sekai.checks import check_reward_bounds
 from sekai.env import ActionWrapper, Env, ObservationWrapper, RewardWrapper
 from sekai.errors import InvalidAction
 from sekai.spaces import Box, Space, flatten, flatten_space
@@ -78,6 +79,34 @@ class TransformReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]
         return self.func(reward)
 
 
+class ClipReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]):
+    """Clips every reward to ``[min_reward, max_reward]``.
+
+    Args:
+        env: The env to wrap.
+        min_reward: The least reward; None for no bound.
+        max_reward: The greatest reward; None for no bound.
+
+    Attributes:
+        min_reward: As given.
+        max_reward: As given.
+
+    Raises:
+        TypeError: A bound is no number.
+        ValueError: There is none, one is NaN, or the least is above the greatest.
+    """
+
+    def __init__(
+        self, env: Env[ObsType, ActType], min_reward: float | None = None, max_reward: float | None = None
+    ) -> None:
+        super().__init__(env)
+        self.min_reward, self.max_reward = check_reward_bounds(min_reward, max_reward, "ClipReward")
+
+    def reward(self, reward: float) -> float:
+        """The reward, clipped."""
+        return float(np.clip(reward, self.min_reward, self.max_reward))
+
+
 class ClipAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[ObsType]):
     """Takes any action of the right shape and clips it to the bounds of the env's action space.
 
@@ -102,6 +131,15 @@ class ClipAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[Obs
             InvalidAction: It is of another shape, or holds something else than numbers.
         """
         return _clip_into(self._inner, _numbers_of(self._inner.shape, action, "ClipAction"))
+
+    def action_mask(self) -> Any:
+        """The mask of the env inside: what rests at 0 here rests at the bound nearest to it there."""
+        return self.env.action_mask()
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether the env inside has a mask."""
+        return self.env.has_action_mask
 
 
 class RescaleAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[ObsType]):
@@ -148,6 +186,26 @@ class RescaleAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[
         share = np.subtract(action, low, dtype=np.float64) / np.subtract(high, low, dtype=np.float64)
         scaled = self._inner.low * (1.0 - share) + self._inner.high * share
         return _clip_into(self._inner, scaled)
+
+    def reverse_action(self, action: NDArray[Any]) -> NDArray[Any]:
+        """The action of this wrapper that becomes an action of the env inside, for demonstrations and replayed ones.
+
+        Of a number that the env leaves no choice of, it is ``min_action``.
+
+        Raises:
+            InvalidAction: It is of another shape, or not within the bounds of the env's action space.
+        """
+        action = _numbers_of(self._inner.shape, action, "RescaleAction.reverse_action")
+        low, high = self._inner.low, self._inner.high
+        if not np.all((action >= low) & (action <= high)):
+            expected = f"expected an action in {self._inner}"
+            raise InvalidAction(f"RescaleAction.reverse_action: {expected}, got {action}")
+        # Halves, since the whole width may be beyond the largest number.
+        width = np.multiply(high, 0.5, dtype=np.float64) - np.multiply(low, 0.5, dtype=np.float64)
+        above = np.multiply(action, 0.5, dtype=np.float64) - np.multiply(low, 0.5, dtype=np.float64)
+        share = np.divide(above, width, out=np.zeros(self._inner.shape), where=width > 0)
+        scaled = self.action_space.low * (1.0 - share) + self.action_space.high * share
+        return _clip_into(self.action_space, scaled)
 
 
 def _box_of(env: Env[Any, Any], where: str) -> Box:

@@ -101,6 +101,25 @@ def settle(params: Any, account: Any, book: Any, i: int) -> None:
 
 
 @jit(allocates=False)
+def room(params: Any, account: Any, book: Any, i: int, side: int, slot: int) -> Any:
+    """Lots that may be bought or sold up to the inventory limit, if all other own orders of that side are executed.
+
+    Args:
+        params: With ``max_inventory``, a number.
+        account: Accounts.
+        book: Books.
+        i: The row.
+        side: ``BUY`` or ``SELL``.
+        slot: The slot whose order counts for nothing; -1 for none.
+    """
+    held = account.inventory[i] if side == BUY else -account.inventory[i]
+    for other in range(params.rules.slots):
+        if other != slot and own_side(params.rules, book, i, other) == side:
+            held += own_lots(params.rules, book, i, other)
+    return max(params.max_inventory - held, 0)
+
+
+@jit(allocates=False)
 def allowed(params: Any, account: Any, book: Any, i: int, side: int, lots: int, slot: int) -> Any:
     """Lots of an order that the inventory limit leaves, whatever of the other own orders is executed.
 
@@ -115,11 +134,7 @@ def allowed(params: Any, account: Any, book: Any, i: int, side: int, lots: int, 
     """
     if params.max_inventory is None:
         return lots
-    held = account.inventory[i] if side == BUY else -account.inventory[i]
-    for other in range(params.rules.slots):
-        if other != slot and own_side(params.rules, book, i, other) == side:
-            held += own_lots(params.rules, book, i, other)
-    most = min(lots, max(params.max_inventory - held, 0))
+    most = min(lots, room(params, account, book, i, side, slot))
     account.cut[i] += lots - most
     return most
 

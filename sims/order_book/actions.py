@@ -11,9 +11,9 @@ from numpy import float32, float64, int64, round
 
 from sekai.kernels import jit
 from sekai.spaces import Box, MultiDiscrete, Space
-from sims.order_book.account import order_at_limit, order_at_market
+from sims.order_book.account import order_at_limit, order_at_market, room
 from sims.order_book.book import BUY, MOST_LOTS, SELL
-from sims.order_book.venue import cancel_row
+from sims.order_book.venue import book_of, cancel_row
 
 ACTIONS = ("quotes", "orders", "execution")
 #: Kinds of ``orders``.
@@ -27,6 +27,34 @@ def action_space(params: Any) -> Space[Any]:
     if params.actions == "orders":
         return MultiDiscrete([6, params.max_offset + 1, params.max_size, params.rules.slots])
     return Box(0.0, 1.0, (2,), float32)
+
+
+@jit(allocates=False)
+def mask_row(params: Any, derived: Any, state: Any, i: int, mask: Any) -> None:
+    """Leave out what the inventory limit would cut to nothing, were it to arrive now.
+
+    That is quotes of a side on which there is no room, and orders of a side on which there is none whatever slot they
+    are put into. How many lots there is room for, a mask of the sizes alone cannot say.
+    """
+    book = book_of(params.rules, derived, state)
+    for side in range(2):
+        if params.actions == "quotes":
+            if room(params, state, book, i, side, side) == 0:
+                for offset in range(1, params.max_offset + 1):
+                    mask[side][offset] = 0
+        else:
+            most = 0
+            for slot in range(params.rules.slots):
+                most = max(most, room(params, state, book, i, side, slot))
+            if most == 0:
+                mask[0][LIMIT_BUY if side == BUY else LIMIT_SELL] = 0
+            if room(params, state, book, i, side, -1) == 0:
+                mask[0][MARKET_BUY if side == BUY else MARKET_SELL] = 0
+
+
+def has_mask(params: Any) -> bool:
+    """Whether there is a limit that leaves actions out."""
+    return params.actions != "execution" and params.max_inventory is not None
 
 
 @jit(allocates=False)

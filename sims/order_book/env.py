@@ -124,6 +124,7 @@ class LimitOrderBookVecEnv(KernelVecEnv[Any, Any]):
       best price. An episode terminates when nothing is left.
 
     An order that could carry the inventory past ``max_inventory``, if all own orders of its side were executed, is cut.
+    Quotes and kinds of orders of which nothing would be left are left out in ``action_mask()``.
 
     Observation, float32 (4 depth + 2 + 3 slots + 2,): of the bids, best first, ``depth`` offsets from the best ask in
     ticks and then as many volumes in lots, 0 where there are no more; of the asks likewise; the spread in ticks; the
@@ -169,6 +170,7 @@ class LimitOrderBookVecEnv(KernelVecEnv[Any, Any]):
     Params, State = LimitOrderBookParams, State
     check, prepare = check, prepare
     reset_row, step_row, observe_row = reset_row, step_row, observe_row
+    mask_row = actions.mask_row
     observation_space, action_space = observation_space, actions.action_space
     parallel_from = 64
     infos = INFOS
@@ -219,6 +221,11 @@ class LimitOrderBookVecEnv(KernelVecEnv[Any, Any]):
                 f"got {most}: a full book refuses the orders that come (see the info 'refused')",
                 stacklevel=3,
             )
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether ``action_mask()`` says something: of "quotes" and "orders", where there is an inventory limit."""
+        return actions.has_mask(self.params)
 
     @property
     def policies(self) -> dict[str, Callable[[Any], Any]]:

@@ -211,6 +211,7 @@ class ReplayVecEnv(KernelVecEnv[Any, Any]):
     Params, State, Options = ReplayParams, ReplayState, ReplayStart
     check, check_options, prepare = check, check_options, prepare
     reset_row, step_row, observe_row = reset_row, market.step_row, market.observe_row
+    mask_row = actions.mask_row
     observation_space, action_space = market.observation_space, actions.action_space
     parallel_from = 64
     infos, reset_infos = (*market.INFOS, "book.row"), (*market.RESET_INFOS, "book.row")
@@ -234,6 +235,11 @@ class ReplayVecEnv(KernelVecEnv[Any, Any]):
             tick_size = flow.tick / 10_000
         rules = TapeRules(slots, 2 * flow.levels + 16, self_trade)
         super().__init__(num_envs, flow=flow, rules=rules, step_by=step, tick_size=tick_size, **params)
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether ``action_mask()`` says something (see ``LimitOrderBookVecEnv``)."""
+        return actions.has_mask(self.params)
 
     @property
     def policies(self) -> dict[str, Callable[[Any], Any]]:

@@ -162,7 +162,7 @@ def step_row(params: Any, derived: Prices, state: Any, i: int, action: Any) -> t
     bar = state.bar[i]
     before, traded = account.trade_row(params, derived, state, i, action, derived.execution, bar)
     bar += 1
-    reward = reward_of(account.mark_row(params, derived, state, i, derived.close, bar, before, traded), params.reward)
+    reward = reward_of(account.mark_row(params, derived, state, i, derived.close, bar, before, traded), params)
     state.bar[i], wealth = bar, state.wealth[i]
     return reward, wealth <= 0.0, bar >= state.end[i] or wealth > MAX_WEALTH
 

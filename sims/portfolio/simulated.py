@@ -154,7 +154,7 @@ def step_row(params: Any, derived: Any, state: Any, random: Any, i: int, elapsed
     growth = account.mark_row(params, derived, state, i, state.price, i, before, traded)
     wealth = state.wealth[i]
     is_over = elapsed + 1 >= params.episode_length or wealth > MAX_WEALTH or not inside
-    return reward_of(growth, params.reward), wealth <= 0.0, is_over
+    return reward_of(growth, params), wealth <= 0.0, is_over
 
 
 @jit

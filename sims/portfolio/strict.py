@@ -12,6 +12,7 @@ from sekai.batching import inputs
 from sekai.errors import InvalidAction
 from sekai.results import VecStepResult
 from sekai.vector import KernelVecEnv
+from sekai.vector.kernel import signature_of_either
 from sims.checks import check_choice
 from sims.portfolio.env import PortfolioVecEnv
 from sims.portfolio.simulated import SimulatedPortfolioVecEnv
@@ -141,12 +142,10 @@ def make_portfolio(
 
 def _signature() -> inspect.Signature:
     """What any of the classes takes."""
-    found: dict[str, inspect.Parameter] = {}
-    for each in (PortfolioVecEnv, StrictPortfolioVecEnv, SimulatedPortfolioVecEnv):
-        found = {**inspect.signature(each).parameters, **found}
-    for name, default in (("limits", LIMITS[0]), ("unlisted", UNLISTED[0])):
-        found[name] = found[name].replace(default=default)
-    return inspect.Signature(sorted(found.values(), key=lambda each: each.kind))
+    whole = signature_of_either(PortfolioVecEnv, StrictPortfolioVecEnv, SimulatedPortfolioVecEnv)
+    defaults = {"limits": LIMITS[0], "unlisted": UNLISTED[0]}
+    given = [each.replace(default=defaults.get(name, each.default)) for name, each in whole.parameters.items()]
+    return whole.replace(parameters=given)
 
 
 # Of an argument that it does not take, errors name those that it does.

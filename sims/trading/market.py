@@ -201,7 +201,7 @@ def hold_row(params: Any, state: Any, i: int, action: Any, price: float, close: 
     position = units * close
     wealth = cash + position
     growth = wealth / state.wealth[i]
-    reward = reward_of(growth, params.reward)
+    reward = reward_of(growth, params)
     state.units[i], state.cash[i] = units, cash
     state.price[i], state.wealth[i] = close, wealth
     state.position[i] = position / wealth if wealth > 0.0 else 0.0

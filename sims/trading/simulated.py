@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from sekai.kernels import jit
 from sekai.vector import KernelVecEnv, column, part_of
+from sekai.vector.kernel import signature_of_either
 from sims.bars import check_simulated, derive_row, is_at_limit, within_limits
 from sims.prices import Geometric, check_class, check_model, is_nearly_model
 from sims.trading import market
@@ -185,11 +185,5 @@ def make_trading(num_envs: int, *, prices: Any = None, **params: Any) -> KernelV
     return SimulatedTradingVecEnv(num_envs, prices=prices, **params)
 
 
-def _signature() -> inspect.Signature:
-    """What either class takes."""
-    history, model = (inspect.signature(each) for each in (TradingVecEnv, SimulatedTradingVecEnv))
-    added = [each for name, each in model.parameters.items() if name not in history.parameters]
-    return history.replace(parameters=[*history.parameters.values(), *added])
-
-
-make_trading.__signature__ = _signature()  # type: ignore[attr-defined]
+# Of an argument that it does not take, errors name those that it does.
+make_trading.__signature__ = signature_of_either(TradingVecEnv, SimulatedTradingVecEnv)  # type: ignore[attr-defined]

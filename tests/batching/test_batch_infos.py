@@ -918,7 +918,7 @@ def stacks_of(infos: InfoList) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @given(written_infos())
-@settings(seeded, max_examples=1000)
+@settings(seeded, max_examples=400)
 def test_stacking_an_info_list_gives_what_stacking_its_dicts_gives(make):
     got, expected = stacks_of(make())
     assert got.keys() == expected.keys()

@@ -167,6 +167,19 @@ def test_the_list_handed_in_is_not_handed_on():
 # -- merge_seeds -------------------------------------------------------------------------------------------
 
 
+@given(st.lists(st.integers(0, 2**130), min_size=1, max_size=6))
+def test_the_words_of_a_list_are_those_of_each_seed_behind_their_number(seeds):
+    words: list[int] = []
+    for seed in seeds:
+        own = [seed >> 32 * k & 0xFFFFFFFF for k in range(max(1, -(-seed.bit_length() // 32)))]
+        words += [len(own), *own]
+    expected = np.random.SeedSequence(words, spawn_key=(len(seeds),)).generate_state(4, np.uint64).tolist()
+    assert merge_seeds(seeds, len(seeds), no_rng).generate_state(4, np.uint64).tolist() == expected
+    small = [seed % 2**64 for seed in seeds]
+    one, other = (merge_seeds(given, len(seeds), no_rng) for given in (small, np.array(small, np.uint64)))
+    assert one.generate_state(4).tolist() == other.generate_state(4).tolist()
+
+
 @pytest.mark.parametrize("seeds", [None, [None] * 3, (None,) * 3, np.array([None] * 3)])
 def test_no_seed_and_only_none_go_on_with_the_current_stream(seeds):
     assert merge_seeds(seeds, 3, no_rng) is None

@@ -52,13 +52,30 @@ class Work(Pole):
         return super().advance(action)
 
 
+class Computes(Pole):
+    """Computes so many rounds for a step, whatever else the machine does."""
+
+    def __init__(self, rounds):
+        self.rounds = rounds
+
+    def compute(self):
+        total = 0
+        for k in range(self.rounds):
+            total += k
+        return total
+
+    def advance(self, action):
+        self.compute()
+        return super().advance(action)
+
+
 SIZES = {Pole: 4, Image: 16384, Work: 4}
 
 
 class Ours(Env):
     def __init__(self, dynamics):
         self.dynamics = dynamics()
-        self.observation_space, self.action_space = Box(-INF, INF, (SIZES[dynamics],)), Discrete(2)
+        self.observation_space, self.action_space = Box(-INF, INF, (SIZES.get(dynamics, 4),)), Discrete(2)
 
     def reset(self, *, seed=None, options=None):
         return ResetResult(self.dynamics.begin(), {})

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces as gym_spaces
 from gymnasium_toys import Drifting, assert_same, check_with_gymnasium, each_market
+from masked_envs import Combined, Corridor, mask_at
 from toys import Draughtsman, Draws, T, Toy
 
 import sekai
@@ -473,3 +474,95 @@ def test_a_gymnasium_env_is_reseeded_in_mid_episode():
     assert env.rng.random() == twin.rng.random()
     env.reseed(5)
     assert env.rng.random() == gymnasium.utils.seeding.np_random(5)[0].random()
+
+
+# -- action masks ------------------------------------------------------------------------------------------
+
+
+class Sized(Corridor):
+    action_space = sekai.MultiDiscrete([[3], [2]], start=[[5], [0]])
+
+    def action_mask(self):
+        return (super().action_mask(),), ([0, 1],)
+
+
+class Flagged(Corridor):
+    action_space = sekai.MultiBinary(3)
+
+    def action_mask(self):
+        return [0, 1, 2]
+
+
+def at(position, env):
+    env.reset(seed=0)
+    env.unwrapped.position = position
+    return env
+
+
+def test_masks_are_told_as_flat_arrays_of_bools():
+    for kind, expected in (
+        (Corridor, [True, True, False]),
+        (Sized, [True, True, False, False, True]),
+        (Flagged, [True, False, False, True, True, True]),
+    ):
+        env = gymnasium.wrappers.TimeLimit(to_gymnasium(sekai.TimeLimit(kind(), 9)), 9)
+        assert env.has_wrapper_attr("action_masks")
+        at(2, env.unwrapped.sekai_env)
+        masks = env.get_wrapper_attr("action_masks")()
+        assert masks.dtype == np.bool_ and masks.tolist() == expected
+    for env in (to_gymnasium(Toy(T(3))), to_gymnasium(Combined())):
+        assert not env.has_wrapper_attr("action_masks")
+
+
+class TheirCorridor(gymnasium.Env):
+    """With the method that ``sb3_contrib.MaskablePPO`` looks for."""
+
+    observation_space = gym_spaces.Box(-2.0, 2.0, (1,))
+    action_space = gym_spaces.Discrete(3)
+    position = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        assert self.action_masks()[action]
+        self.position += int(action) - 1
+        return np.float32([self.position]), 0.0, False, False, {}
+
+    def action_masks(self):
+        return np.array(mask_at(self.position))
+
+
+def test_masks_of_a_gymnasium_env_are_taken_over():
+    env = from_gymnasium(gymnasium.wrappers.TimeLimit(TheirCorridor(), 50))
+    assert env.has_action_mask and sekai.check_env(env, n_steps=40) == []
+    vec = SyncVecEnv([lambda: sekai.ActionMaskObservation(from_gymnasium(TheirCorridor()))] * 2)
+    vec.reset(seed=0)
+    vec.step(np.array([2, 1]))
+    assert vec.step(np.array([2, 1])).observations["action_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert not from_gymnasium(gymnasium.make("CartPole-v1")).has_action_mask
+
+
+@pytest.mark.parametrize("kind", [Corridor, Sized, Flagged])
+def test_masks_come_back_as_they_were(kind):
+    env = at(-2, kind())
+    there_and_back = from_gymnasium(to_gymnasium(env))
+    mask = sekai.space_utils.as_mask(env.action_space, env.action_mask())
+    assert_same(mask, sekai.space_utils.as_mask(env.action_space, there_and_back.action_mask()))
+
+
+@pytest.mark.parametrize(
+    ("masks", "text"),
+    [
+        (np.ones(4, bool), r"action_masks\(\) of .*: expected shape \(6,\), got \(4,\)"),
+        (np.array([1, 1, 0, 0, 1, 1]), r"expected 0 or 1 to be left for each element, got \[1, 1, 0, 0, 1, 1\]"),
+    ],
+    ids=["shape", "nothing left"],
+)
+def test_faulty_masks_of_a_gymnasium_env(masks, text):
+    theirs = TheirCorridor()
+    theirs.action_space, theirs.action_masks = gym_spaces.MultiBinary(3), lambda: masks
+    with pytest.raises(ValueError, match=text):
+        from_gymnasium(theirs).action_mask()

@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces as gym_spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics, TransformReward
-from gymnasium_toys import Drifting, assert_same, each_market
+from gymnasium_toys import MARKETS, Drifting, assert_same
 from toys import Z
 
 import sekai
@@ -70,7 +70,9 @@ def test_sub_envs_in_worker_processes_give_the_same(mode):
         theirs.step(actions)  # usable still
 
 
-@each_market
+@pytest.mark.parametrize(
+    "market", [pytest.param(each, marks=pytest.mark.slow if each == "LimitOrderBook-v0" else ()) for each in MARKETS]
+)
 def test_there_and_back_gives_the_same(market):
     ours, other = (sekai.make_vec(market, 4, max_episode_steps=3) for _ in range(2))
     theirs = from_gymnasium_vector(to_gymnasium_vector(other))

@@ -7,7 +7,7 @@ import gymnasium.wrappers.vector as gym_vector_wrappers
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium_toys import assert_same, each_market
+from gymnasium_toys import MARKETS, assert_same
 from toys import BOX1, Draws, NativeToy, T, Toy, fns
 
 import sekai
@@ -161,8 +161,10 @@ def test_e1_autoreset_options_are_those_of_the_resets_in_the_next_step():
     assert begun
 
 
-@each_market
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "market", [pytest.param(each, marks=pytest.mark.long if each == "LimitOrderBook-v0" else ()) for each in MARKETS]
+)
 @pytest.mark.parametrize("mode", ["native", "sync"])
 def test_e1_a_market_gives_what_gymnasium_would_make_of_its_sub_envs(market, mode):
     kwargs = {"vectorization_mode": mode, "max_episode_steps": 5, "vector_kwargs": {"autoreset": False}}

@@ -13,6 +13,7 @@ import pytest
 from gymnasium import spaces as gym_spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium_toys import assert_same, each_market
+from masked_envs import Combined, Corridor, CorridorVec
 from toys import BOX1, INF, Draughtsman, Draws, NativeToy, T, Toy, Z, fns
 
 import sekai
@@ -523,3 +524,31 @@ def test_only_a_vec_env_with_autoreset_is_taken():
 def test_sub_envs_on_an_event_loop():
     with AsyncVecEnv([Draws] * 2) as vec:
         assert_alike(gymnasium_s_own(Draws(), Draws()), to_gymnasium_vector(vec), seed=[1, 2])
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: sekai.SyncVecEnv([Corridor] * 2), lambda: CorridorVec(2)], ids=["sync", "native"]
+)
+def test_action_masks_as_a_sync_vector_env_gives_them(build):
+    envs = to_gymnasium_vector(build())
+    theirs = SyncVectorEnv([lambda: to_gymnasium(Corridor())] * 2)
+    envs.reset(seed=[1, 2])
+    theirs.reset(seed=[1, 2])
+    for env, position in zip(theirs.envs, envs.vec.get_attr("position"), strict=True):
+        env.unwrapped.sekai_env.position = position
+    for actions in ([1, 1], [2, 0], [2, 0]):
+        allowed = envs.action_masks()[[0, 1], actions]
+        actions = np.where(allowed, actions, 1)
+        envs.step(actions)
+        theirs.step(actions)
+        assert_same(envs.call("action_masks"), theirs.call("action_masks"))
+        assert_same(envs.action_masks(), np.stack(theirs.call("action_masks")))
+
+
+def test_there_are_no_action_masks_where_there_is_no_flat_form():
+    for vec in (sekai.SyncVecEnv([Combined]), sekai.SyncVecEnv([lambda: Toy(T(3))])):
+        envs = to_gymnasium_vector(vec)
+        with pytest.raises(AttributeError, match="action_masks"):
+            envs.action_masks()
+        with pytest.raises(AttributeError, match="action_masks"):
+            envs.call("action_masks")

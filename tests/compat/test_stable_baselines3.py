@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces as gym_spaces
+from masked_envs import Combined, Corridor, CorridorVec, mask_at
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 from stable_baselines3 import A2C, DQN, PPO
@@ -570,6 +571,91 @@ def test_action_masks(vec):
     assert_same(np.array([[False, True, False]] * 2), get_action_masks(env))
     MaskablePPO("MlpPolicy", env, n_steps=16, batch_size=16, n_epochs=1, device="cpu").learn(64)
     assert not is_masking_supported(SekaiSB3VecEnv(NCount([3])))
+
+
+class Sized(Corridor):
+    """The size and the flags are part of the mask."""
+
+    action_space = MultiDiscrete([3, 2], start=[5, 0])
+
+    def step(self, action):
+        assert action[1] == 1
+        return super().step(action[0] - 5)
+
+    def action_mask(self):
+        return super().action_mask(), [0, 1]
+
+
+class Flagged(Corridor):
+    action_space = MultiBinary(2)
+
+    def step(self, action):
+        assert action[0] == 1
+        return super().step(1 + action[1] if mask_at(self.position)[1 + action[1]] else 1)
+
+    def action_mask(self):
+        return [1, 2]
+
+
+def corridors(kind):
+    return SyncVecEnv([kind, kind])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: corridors(Corridor),
+        lambda: corridors(Sized),
+        lambda: corridors(Flagged),
+        lambda: CorridorVec(2, max_episode_steps=4),
+        lambda: sekai.VecRecordEpisodeStatistics(CorridorVec(2, max_episode_steps=4)),
+    ],
+    ids=["sync", "several choices", "flags", "native", "wrapped"],
+)
+def test_action_masks_of_the_kit(build):
+    env = SekaiSB3VecEnv(build())
+    assert is_masking_supported(env)  # before there is anything to mask
+    env.seed(0)
+    env.reset()
+    masks = get_action_masks(env)
+    assert masks.dtype == np.bool_
+    assert_same(masks, env.action_masks())
+    assert_same([masks[1]], env.env_method("action_masks", indices=[1]))
+    assert_same(masks[0], env.get_attr("action_masks", indices=[0])[0]())
+    MaskablePPO("MlpPolicy", env, n_steps=16, batch_size=16, n_epochs=1, device="cpu", seed=0).learn(64)
+
+
+def test_flat_masks_are_laid_out_as_maskable_ppo_reads_them():
+    vec = corridors(Sized)
+    env = SekaiSB3VecEnv(vec)
+    env.reset()
+    vec.set_attr("position", [2, 0])
+    assert get_action_masks(env).astype(int).tolist() == [[1, 1, 0, 0, 1], [1, 1, 1, 0, 1]]
+    env = SekaiSB3VecEnv(corridors(Flagged))
+    env.reset()
+    assert get_action_masks(env).astype(int).tolist() == [[0, 1, 1, 1]] * 2  # first 0, first 1, second 0, second 1
+
+
+def test_masks_without_a_flat_form_are_not_offered():
+    env = SekaiSB3VecEnv(SyncVecEnv([lambda: Combined()]))
+    assert not is_masking_supported(env)
+    with pytest.raises(AttributeError, match=r"action_masks\(\): expected a VecEnv with flat masks of actions"):
+        env.action_masks()
+
+
+@pytest.mark.slow
+def test_maskable_ppo_walks_to_the_end_of_the_corridor():
+    torch.set_num_threads(1)
+    env = SekaiSB3VecEnv(SyncVecEnv([lambda: Corridor(8)] * 8))  # which refuses what the mask leaves out
+    env.seed(0)
+    model = MaskablePPO("MlpPolicy", env, n_steps=32, batch_size=64, learning_rate=3e-3, seed=0, device="cpu")
+    model.learn(4096)
+    observations, rewards = env.reset(), []
+    for _ in range(80):
+        actions, _ = model.predict(observations, action_masks=get_action_masks(env), deterministic=True)
+        observations, reward, _, _ = env.step(actions)
+        rewards.append(reward)
+    assert np.mean(rewards) > 1.3  # going right at once: 1.75 on average
 
 
 # -- frames, and environments by name ----------------------------------------------------------------------

@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from masked_envs import Combined, Corridor, CorridorVec
 from spaces_catalogue import CATALOGUE
 from tensordict import TensorDict
 from torchrl.data import Binary, Bounded, Categorical, MultiCategorical, Unbounded
-from torchrl.envs import EnvBase, GymWrapper, RewardSum, SerialEnv, StepCounter, TransformedEnv
+from torchrl.envs import ActionMask, EnvBase, GymWrapper, RewardSum, SerialEnv, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 from toys import BOX1, INF, Draws, NCount, T, Toy, fns
 from vector.backends import assert_same, everywhere, make, scripted
@@ -23,6 +24,7 @@ from sekai import (
     SyncVecEnv,
     Tuple,
     VecRecordEpisodeStatistics,
+    VecStickyAction,
     VecWrapper,
 )
 from sekai.batching import layout
@@ -374,3 +376,50 @@ def test_what_it_takes():
 def test_without_torchrl_the_error_names_the_extra(library):
     error = error_of_import("sekai.compat.torchrl", library)
     assert error == 'ImportError: sekai.compat.torchrl needs TorchRL: pip install ".[torchrl]" in the clone'
+
+
+# -- action masks ------------------------------------------------------------------------------------------
+
+
+class Sized(Corridor):
+    action_space = MultiDiscrete([3, 2])
+
+    def step(self, action):
+        assert action[1] == 1
+        return super().step(action[0])
+
+    def action_mask(self):
+        return super().action_mask(), [0, 1]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: SyncVecEnv([Corridor] * 3),  # which refuses what the mask leaves out
+        lambda: SyncVecEnv([Sized] * 3),
+        lambda: CorridorVec(3, max_episode_steps=4),
+    ],
+    ids=["sync", "several choices", "native"],
+)
+def test_random_actions_are_those_that_the_mask_allows(build):
+    vec = build()
+    env = TransformedEnv(SekaiTorchRLEnv(vec), ActionMask())
+    env.set_seed(0)
+    torch.manual_seed(0)
+    rollout = env.rollout(20, break_when_any_done=False)
+    masks, positions = rollout["action_mask"].numpy(), rollout["observation"].numpy()[..., 0]
+    assert masks.dtype == np.bool_ and masks.shape == (3, 20, 5 if vec.action_space.shape else 3)
+    assert (masks[..., :3] == np.stack([positions > -2, positions < 3, positions < 2], axis=-1)).all()
+    ends = rollout["next", "done"].numpy()[..., 0]
+    assert ends.sum() == 15 and rollout["next", "action_mask"].numpy()[ends].all()
+
+
+def test_the_spec_of_masks():
+    env = SekaiTorchRLEnv(SyncVecEnv([Sized] * 2))
+    assert env.observation_spec["action_mask"] == Binary(shape=(2, 5), dtype=torch.bool)
+    check_env_specs(SekaiTorchRLEnv(CorridorVec(2, max_episode_steps=3)), seed=0)
+    # Under sticky actions nobody knows the masks of those that are taken.
+    for vec in (SyncVecEnv([Combined]), NCount([3]), VecStickyAction(CorridorVec(2), 0.5)):
+        env = SekaiTorchRLEnv(vec)
+        assert "action_mask" not in env.observation_spec.keys()
+        env.reset()

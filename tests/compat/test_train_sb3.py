@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
@@ -116,3 +117,48 @@ def test_ppo_beats_the_best_fixed_quote_in_an_order_book():
     error = np.sqrt((best.var() + trained.var()) / EPISODES)
     print(f"return: {trained.mean():.4f} trained, {best.mean():.4f} with the best fixed quote, +- {error:.4f}")
     assert trained.mean() > best.mean() + 5.0 * error
+
+
+def masked_returns(choose, num_envs=4_000):
+    """As ``book_returns``, of a policy that is given observations and masks, and takes nothing that is left out."""
+    vec = LimitOrderBookVecEnv(num_envs, **BOOK)
+    observations, returns = vec.reset(seed=1).observations, np.zeros(num_envs)
+    for _ in range(N_STEPS):
+        masks = vec.action_mask()
+        actions = choose(observations, masks)
+        assert all(mask[np.arange(num_envs), actions[:, choice]].all() for choice, mask in enumerate(masks))
+        result = vec.step(actions)
+        observations, returns = result.observations, returns + result.rewards
+    return returns
+
+
+@pytest.mark.train
+def test_maskable_ppo_learns_in_an_order_book_what_its_inventory_limit_leaves():
+    torch.set_num_threads(1)
+    env = VecNormalize(SekaiSB3VecEnv(LimitOrderBookVecEnv(256, **BOOK)))
+    model = MaskablePPO(
+        "MlpPolicy",
+        env,
+        n_steps=40,
+        batch_size=1024,
+        n_epochs=4,
+        learning_rate=1e-3,
+        gamma=0.97,
+        gae_lambda=0.95,
+        seed=0,
+        device="cpu",
+    )
+    model.learn(256_000)
+    rng = np.random.default_rng(0)
+
+    def at_random(observations, masks):
+        return np.stack([(rng.random(mask.shape) * mask).argmax(axis=1) for mask in masks], axis=1)
+
+    def policy(observations, masks):
+        masks = np.concatenate(masks, axis=1)
+        return model.predict(env.normalize_obs(observations), deterministic=True, action_masks=masks)[0]
+
+    untrained, trained = masked_returns(at_random), masked_returns(policy)
+    error = trained.std() / np.sqrt(len(trained))
+    print(f"return: {trained.mean():.3f} +- {error:.3f} trained, {untrained.mean():.3f} at random")
+    assert trained.mean() > 5.0 * error > 0.0 > untrained.mean()  # no quote at all returns 0

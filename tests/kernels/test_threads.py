@@ -169,6 +169,12 @@ def folder(tmp_path_factory):
     return folder
 
 
+#: By default the one that is a worker's unless the user says otherwise.
+each_context = pytest.mark.parametrize(
+    "context", ["forkserver", *(pytest.param(each, marks=pytest.mark.slow) for each in ("fork", "spawn"))]
+)
+
+
 def in_workers(folder, context, before="nothing", **environ):
     """The number of threads in two workers, once each has run a kernel; ``before``: the parent's use of kernels."""
     out, err = run([str(folder / "script.py"), context, before], SEKAI_CACHE_DIR=str(folder / "cache"), **environ)
@@ -176,17 +182,23 @@ def in_workers(folder, context, before="nothing", **environ):
     return json.loads(out)
 
 
-@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+@each_context
 def test_a_worker_uses_one_thread(folder, context):
     assert in_workers(folder, context) == [1, 1]
 
 
-@pytest.mark.parametrize(("context", "before"), [("fork", "import"), ("fork", "run"), ("forkserver", "run")])
+@pytest.mark.parametrize(
+    ("context", "before"),
+    [
+        ("fork", "run"),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in [("fork", "import"), ("forkserver", "run")]),
+    ],
+)
 def test_so_does_one_whose_parent_uses_several(folder, context, before):
     assert in_workers(folder, context, before) == [1, 1]
 
 
-@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+@each_context
 def test_unless_the_user_has_set_the_variable(folder, context):
     assert in_workers(folder, context, SEKAI_NUM_THREADS=" 2 ") == [2, 2]
 

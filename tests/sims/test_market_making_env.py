@@ -19,10 +19,10 @@ PARAMETERS = ("initial_price", "volatility", "arrival_rate", "fill_decay")
 DEFAULTS = {"initial_price": 100.0, "volatility": 2.0, "arrival_rate": 140.0, "fill_decay": 1.5}
 RESET_INFOS, STEP_INFOS = set(STATE), {*STATE, "bid_filled", "ask_filled"}
 
-slow = pytest.mark.slow  # what compiles a choice of the market that no other test has
-#: The parameters, those of which little else can go wrong among the slow tests: each is compiled by itself.
+form = pytest.mark.form  # what compiles a choice of the market that no other test has
+#: The parameters, those of which little else can go wrong without compilation alone: each is compiled by itself.
 EACH = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "volatility" else slow) for name in PARAMETERS]
+    "name", [pytest.param(name, marks=() if name == "volatility" else form) for name in PARAMETERS]
 )
 
 #: At these distances an order fills for sure, and never.
@@ -78,10 +78,10 @@ def test_by_its_id():
     ("terms", "low", "high"),
     [
         ({}, [-1, 0], [1, 1]),
-        pytest.param({"max_inventory": None}, [-np.inf, 0], [np.inf, 1], marks=slow),
-        ({"observe": "full"}, [-1, 0, -np.inf, -np.inf], [1, 1, np.inf, np.inf]),
+        pytest.param({"max_inventory": None}, [-np.inf, 0], [np.inf, 1], marks=form),
+        pytest.param({"observe": "full"}, [-1, 0, -np.inf, -np.inf], [1, 1, np.inf, np.inf], marks=form),
         pytest.param(
-            {"observe": "full", "midprice": "jumps"}, [-1, 0, -1, -np.inf], [1, 1, np.inf, np.inf], marks=slow
+            {"observe": "full", "midprice": "jumps"}, [-1, 0, -1, -np.inf], [1, 1, np.inf, np.inf], marks=form
         ),
     ],
 )
@@ -102,7 +102,7 @@ def test_spaces_and_observations_in_them(terms, low, high):
             assert result.observations.tolist() == start
 
 
-@slow
+@form
 def test_what_is_observed():
     env = MarketMakingVecEnv(4, observe="full", max_inventory=8, initial_price=[50.0, 100.0, 150.0, 200.0])
     env.reset(seed=0)
@@ -193,7 +193,7 @@ def test_both_sides_are_decided_from_the_inventory_before_either_fills():
     ]
 
 
-@slow
+@form
 @pytest.mark.parametrize("fill_rule", ["linear", "exact"])
 def test_clipped_quotes_are_at_the_mid(fill_rule):
     terms = {"fill_rule": fill_rule, "arrival_rate": 100.0}
@@ -206,7 +206,7 @@ def test_clipped_quotes_are_at_the_mid(fill_rule):
     assert_same(play(clipped, inside), play(free, inside))
 
 
-@pytest.mark.parametrize("fill_rule", ["linear", pytest.param("exact", marks=slow)])
+@pytest.mark.parametrize("fill_rule", ["linear", pytest.param("exact", marks=form)])
 def test_without_orders_nothing_fills_at_any_distance(fill_rule):
     env = MarketMakingVecEnv(2, arrival_rate=0.0, fill_rule=fill_rule)
     env.reset(seed=0)
@@ -255,7 +255,7 @@ def test_sub_envs_end_where_they_began():
     ]
 
 
-@slow
+@form
 def test_a_time_limit_on_top_ends_an_episode_but_pays_nothing():
     terms = {"reward": "running_penalty", "inventory_penalty": 0.0, "terminal_penalty": 5.0, "volatility": 0.0}
     for limit, rewards in ((2, [-3.0, -3.0, -3.0, -3.0]), (3, [-3.0, -3.0, -3.0 - 5.0 * 9.0, -3.0])):
@@ -299,7 +299,7 @@ def test_sub_envs_frozen_at_different_times():
         assert env.streams.counter.tolist() == [step + 1, min(step + 1, 2), step + 1]
 
 
-@slow
+@form
 @pytest.mark.parametrize("empty", [None, {}, [None, {}, None]])
 def test_there_are_no_options(empty):
     env = MarketMakingVecEnv(3, n_steps=1)
@@ -315,8 +315,8 @@ def test_there_are_no_options(empty):
 # -- actions ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("autoreset", [True, pytest.param(False, marks=slow)])
-@pytest.mark.parametrize("midprice", ["brownian", pytest.param("jumps", marks=slow)])
+@pytest.mark.parametrize("autoreset", [True, pytest.param(False, marks=form)])
+@pytest.mark.parametrize("midprice", ["brownian", pytest.param("jumps", marks=form)])
 @pytest.mark.parametrize("bad", [[0.5, np.nan], [np.inf, 0.5], [0.5, -np.inf], [np.nan, np.nan]])
 def test_a_distance_that_is_not_finite_is_refused_and_nothing_has_happened(bad, midprice, autoreset):
     terms = {"midprice": midprice, "jump_rate": 100.0, "n_steps": 3, "autoreset": autoreset}
@@ -545,7 +545,7 @@ def test_a_range_is_drawn_from_uniformly_at_each_reset(name):
         assert abs(np.corrcoef(one[:-1], one[1:])[0, 1]) < 4.0 / num_envs**0.5  # and from one sub-env to the next
 
 
-@slow
+@form
 def test_drawn_parameters_are_independent_of_each_other():
     env = MarketMakingVecEnv(1000, **RANGES)
     env.reset(seed=1)
@@ -565,7 +565,7 @@ def test_what_is_drawn_follows_from_the_seed_of_the_sub_env_alone(name):
     np.testing.assert_array_equal(np.delete(together, 2, axis=1), np.delete(other, 2, axis=1))
 
 
-@slow
+@form
 def test_a_drawn_parameter_is_in_force_and_drawn_anew_at_autoreset():
     env = MarketMakingVecEnv(5, n_steps=3, **RANGES)
     reset = env.reset(seed=3)
@@ -590,7 +590,7 @@ def test_a_drawn_parameter_is_in_force_and_drawn_anew_at_autoreset():
         np.testing.assert_array_equal(given.step(batch).rewards, rewards)
 
 
-@slow
+@form
 def test_only_the_sub_envs_that_are_reset_draw():
     env = MarketMakingVecEnv(3, n_steps=4, max_episode_steps=4, **RANGES)
     env.reset(seed=0)
@@ -653,8 +653,8 @@ def scribble(array):
         array[...] = True if array.dtype == bool else 1e9
 
 
-@pytest.mark.parametrize("num_envs", [1, 5, pytest.param(10_000, marks=[pytest.mark.compiled, pytest.mark.slow])])
-@pytest.mark.parametrize("autoreset", [True, pytest.param(False, marks=slow)])
+@pytest.mark.parametrize("num_envs", [1, 5, pytest.param(2_500, marks=[pytest.mark.compiled, pytest.mark.slow])])
+@pytest.mark.parametrize("autoreset", [True, pytest.param(False, marks=form)])
 def test_writing_into_what_is_returned_changes_nothing(autoreset, num_envs):
     env, free = (MarketMakingVecEnv(num_envs, n_steps=3, autoreset=autoreset, observe="full") for _ in range(2))
     begun, same = env.reset(seed=0), free.reset(seed=0)
@@ -678,9 +678,11 @@ def test_writing_into_what_is_returned_changes_nothing(autoreset, num_envs):
 
 
 @pytest.mark.parametrize(
-    "num_envs", [1, 5, pytest.param(20_000, marks=[pytest.mark.compiled, slow])], ids=["one", "few", "recycled memory"]
+    "num_envs",
+    [1, 5, pytest.param(2_500, marks=[pytest.mark.compiled, pytest.mark.slow])],
+    ids=["one", "few", "recycled memory"],
 )
-@pytest.mark.parametrize("autoreset", [True, pytest.param(False, marks=slow)])
+@pytest.mark.parametrize("autoreset", [True, pytest.param(False, marks=form)])
 def test_what_is_returned_never_changes(autoreset, num_envs):
     env = MarketMakingVecEnv(num_envs, n_steps=4, autoreset=autoreset, volatility=Randomized(1, 2))
     held = []
@@ -704,7 +706,7 @@ def parts(result):
     return arrays, [array.copy() for array in arrays]
 
 
-@pytest.mark.parametrize("num_envs", [2, pytest.param(10_000, marks=[pytest.mark.compiled, pytest.mark.slow])])
+@pytest.mark.parametrize("num_envs", [2, pytest.param(2_500, marks=[pytest.mark.compiled, pytest.mark.slow])])
 def test_a_deep_copy_goes_its_own_way(num_envs):
     env = MarketMakingVecEnv(num_envs, n_steps=3, volatility=Randomized(1, 2))
     env.reset(seed=0)
@@ -716,7 +718,7 @@ def test_a_deep_copy_goes_its_own_way(num_envs):
     assert_same(expected, got)
 
 
-@slow
+@pytest.mark.long
 @pytest.mark.compiled
 def test_a_hundred_thousand():
     num_envs, some = 100_000, [0, 1, 49_999, 50_000, 99_999]
@@ -822,18 +824,22 @@ def test_arguments_are_named():
         MarketMakingVecEnv(1, sigma=2.0)
 
 
+#: Plain Python warns where numbers leave their range on purpose.
+compiled = [pytest.mark.slow, pytest.mark.compiled]
+
+
 @pytest.mark.parametrize(
     "terms",
     [
         {"fill_decay": 1e300},
         {"arrival_rate": 1e300},
-        pytest.param({"arrival_rate": [1e300]}, marks=slow),
-        pytest.param({"volatility": 1e200, "midprice": "geometric"}, marks=slow),
+        pytest.param({"arrival_rate": [1e300]}, marks=form),
+        pytest.param({"volatility": 1e200, "midprice": "geometric"}, marks=compiled),
         {"horizon": 1e308},
         {"horizon": 5e-324},
         {"n_steps": 2**31 - 1},
         {"max_inventory": 2**53},
-        pytest.param({"mean_reversion": 1e308, "midprice": "ou"}, marks=slow),
+        pytest.param({"mean_reversion": 1e308, "midprice": "ou"}, marks=compiled),
     ],
 )
 def test_the_most_extreme_parameters_allowed_give_no_nan(terms):
@@ -874,7 +880,7 @@ def test_bools_are_no_numbers_whatever_was_there_before():
                 vec.set_attr("volatility", value)
 
 
-@slow
+@form
 def test_a_price_that_jumps_from_nothing_is_a_number():
     """The two factors of such a step are 0 and infinite."""
     vec = MarketMakingVecEnv(

@@ -222,6 +222,7 @@ def test_cartea_and_jaimungal_gain_their_value_function():
     check_discretisation([law.penalised for law in laws], value, ARRIVAL_RATE / math.e / n_steps)
 
 
+@pytest.mark.slow
 def test_glft_gains_its_value_function():
     n_steps, paths, gamma = 1000, 10_000, 0.1
     env = MarketMakingVecEnv(paths, n_steps=n_steps, fill_rule="exact", reward="exp_utility", risk_aversion=gamma)

@@ -41,8 +41,7 @@ def test_the_env_follows_the_golden_trajectory(run):
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_the_naive_twin_follows_the_golden_trajectory(run):
-    params = MarketMakingVecEnv(1, **run["env"]).params
-    terms = params._asdict()
+    terms = {**MarketMakingVecEnv.Params._field_defaults, **run["env"]}
     twin = NaiveMarketMaker(run["seed"], **terms)
     twin.reset()
     for action, expected in zip(run["actions"], run["steps"], strict=True):

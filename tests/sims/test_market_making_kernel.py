@@ -50,7 +50,7 @@ CHOICES = {
     "max_inventory": (None, 5),
 }
 #: Each is compiled for itself. Of all choices, one for each way the mid moves, in which every other choice is made
-#: twice or more; with the slow tests every pair of choices, and without compilation all of them.
+#: twice or more: the last by default, and all four with the slow tests; without compilation all choices there are.
 FEW = [
     dict(zip(CHOICES, each, strict=True))
     for each in [
@@ -78,7 +78,7 @@ def choose_pairs():
 
 PAIRS = choose_pairs()
 
-#: Where compiled, one choice for each way in which parameters are given, and two for numbers.
+#: Where compiled, one choice for each way in which parameters are given.
 LAST = FEW if numba.config.DISABLE_JIT else FEW[3:]
 
 #: The parameters that may differ, three rows: as numbers, as columns, and drawn.
@@ -92,13 +92,16 @@ GIVEN = {
     },
     "drawn": {"volatility": Randomized(0.1, 0.5), "arrival_rate": Randomized(9.0, 14.0)},
 }
+#: Without compilation all choices of a market of numbers, and every pair of choices where they are given otherwise.
+IN_PLAIN_PYTHON = {"scalars": ALL, "columns": PAIRS, "drawn": PAIRS}
 each_choice = pytest.mark.parametrize(
     ("given_as", "choices"),
     [
-        *((given, ALL if numba.config.DISABLE_JIT else FEW[::3] if given == "scalars" else LAST) for given in GIVEN),
-        *(pytest.param(given, PAIRS if given == "scalars" else FEW, marks=pytest.mark.slow) for given in GIVEN),
+        *((given, IN_PLAIN_PYTHON[given] if numba.config.DISABLE_JIT else LAST) for given in GIVEN),
+        pytest.param("scalars", FEW, marks=pytest.mark.slow),
+        *(pytest.param(given, PAIRS if given == "scalars" else FEW, marks=pytest.mark.long) for given in GIVEN),
     ],
-    ids=[f"{given}-{count}" for count in ("few", "many") for given in GIVEN],
+    ids=[*(f"{given}-few" for given in GIVEN), "scalars-some", *(f"{given}-many" for given in GIVEN)],
 )
 SEEDS = [3, 2**40 + 1, 2**64 - 5]
 
@@ -203,7 +206,7 @@ def test_the_stream_goes_on_past_the_lower_half_of_the_counter():
     assert env.streams.counter[0] == twin.counter == 2**32 + 9
 
 
-@pytest.mark.parametrize("choices", [pytest.param(FEW[0], marks=pytest.mark.slow), FEW[3]], ids=["brownian", "jumps"])
+@pytest.mark.parametrize("choices", [pytest.param(FEW[0], marks=pytest.mark.form), FEW[3]], ids=["brownian", "jumps"])
 def test_a_frozen_row_keeps_its_state_and_draws_nothing(choices):
     terms = terms_of(choices)
     env, twins = MarketMakingVecEnv(3, **terms, autoreset=False), make_twins(terms, SEEDS)
@@ -330,7 +333,7 @@ def columns_of(terms, rows):
 
 @pytest.mark.parametrize(
     "choices",
-    [each if each in LAST else pytest.param(each, marks=pytest.mark.slow) for each in FEW],
+    [each if each in LAST else pytest.param(each, marks=pytest.mark.form) for each in FEW],
     ids=[each["midprice"] for each in FEW],
 )
 def test_rows_are_independent(choices):
@@ -365,9 +368,18 @@ def test_rows_are_independent(choices):
 
 
 @pytest.mark.compiled
-@pytest.mark.slow
-@pytest.mark.parametrize("given_as", ["scalars", "columns"])
-@pytest.mark.parametrize("choices", FEW, ids=CHOICES["midprice"])
+@pytest.mark.parametrize(
+    ("choices", "given_as"),
+    [
+        # Another loop is compiled for each.
+        pytest.param(
+            each, given_as, marks=pytest.mark.slow if (each, given_as) == (FEW[3], "columns") else pytest.mark.long
+        )
+        for each in FEW
+        for given_as in ("scalars", "columns")
+    ],
+    ids=[f"{each['midprice']}-{given_as}" for each in FEW for given_as in ("scalars", "columns")],
+)
 def test_neither_blocks_nor_threads_change_a_row(choices, given_as):
     rng = np.random.default_rng(8)
     rows, some = 10_001, [0, 1023, 1024, 2047, 2048, 4999, 5000, 5001, 9999, 10_000]

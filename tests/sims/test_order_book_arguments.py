@@ -136,7 +136,7 @@ def test_the_pool_has_room_for_what_the_rates_make_of_a_book():
         LimitOrderBookVecEnv(N, flow=flow, warm_up=0.0)  # without a warning
 
 
-@pytest.mark.slow
+@pytest.mark.form
 def test_a_step_ends_though_no_order_is_ever_taken():
     flow = CST(lam=(0.0, 0.0, 0.0, 0.0, 1.0))  # five ticks away, where no order may rest
     vec = LimitOrderBookVecEnv(
@@ -147,7 +147,7 @@ def test_a_step_ends_though_no_order_is_ever_taken():
     assert (told["messages"] == 0).all() and (told["refused"] > 1000).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_event_is_lost_in_a_long_step():
     vec = LimitOrderBookVecEnv(50, step_time=1000.0, warm_up=5.0, max_pending=1)
     vec.reset(seed=1)

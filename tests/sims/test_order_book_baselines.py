@@ -384,7 +384,7 @@ def test_an_offset_without_fills_has_no_rate():
 # -- other kinds of actions, each compiled for itself ----------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.compiled
 def test_market_orders_with_the_imbalance_in_the_market():
     vec = LimitOrderBookVecEnv(200, actions="orders")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numba
 import numpy as np
 import pytest
 from naive_order_book_env import NaiveTrader
@@ -14,7 +15,7 @@ from sims.order_book.env import LimitOrderBookVecEnv
 from sims.order_book.flows import CST, Hawkes, SantaFe
 from sims.order_book.start import StartBook
 
-slow = pytest.mark.slow  # what compiles a choice of the market that no other test has
+form = pytest.mark.form  # what compiles a choice of the market that no other test has
 N = 3
 
 START = StartBook(
@@ -59,9 +60,10 @@ MARKETS = {
         mu=[0.0, 3.0, 9.0], warm_up=4.0, warm_up_once=False, at_end="close", maker_fee=1e-4,
     ),
 }  # fmt: skip
-each_market = pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=() if each == "as it comes" else slow) for each in MARKETS]
-)
+#: Two in which every word is that the others have are compiled by the slow tests.
+SLOW = [] if numba.config.DISABLE_JIT else [pytest.mark.slow]
+MARKS = {"as it comes": [], "orders": SLOW, "execution": pytest.mark.slow}  # which takes long in plain Python
+each_market = pytest.mark.parametrize("name", [pytest.param(each, marks=MARKS.get(each, form)) for each in MARKETS])
 ROWS = ("latency", "lam_factor", "theta_factor", "rate_factor", "mu")
 
 
@@ -146,7 +148,8 @@ def test_the_market_is_its_twins(name):
     assert seen["bought"] + seen["sold"] > 0
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.compiled
 def test_time_cut_into_steps_changes_no_book():
     books = []
     for cuts in (1, 10, 100):
@@ -160,9 +163,11 @@ def test_time_cut_into_steps_changes_no_book():
             np.testing.assert_array_equal(one, other)
 
 
-@slow
+@pytest.mark.slow
 @pytest.mark.compiled
-@pytest.mark.parametrize("actions", ["quotes", "orders", "execution"])
+@pytest.mark.parametrize(
+    "actions", ["quotes", *(pytest.param(each, marks=pytest.mark.long) for each in ("orders", "execution"))]
+)
 def test_the_checker_finds_no_problem(actions):
     def factory(num_envs, **settings):
         return LimitOrderBookVecEnv(num_envs, actions=actions, n_steps=20, latency=0.3, taker_fee=1e-4, **settings)

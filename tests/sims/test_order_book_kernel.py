@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from naive_order_book import BUY, MARKET_SELL, HawkesFlow, NaiveBook, NaiveMarket, PoissonFlow, check_tables
@@ -190,7 +191,7 @@ def draw_own_order(random, naive, ring):
     return (REPLACE, slot, own[0], price, lots), naive.replace(slot, price, lots)
 
 
-#: Each choice is compiled by itself, for seconds: the one with most in it by default.
+#: Each choice is compiled by itself, for ten seconds: the one with most in it among the slow tests.
 CHOICES = [
     ("hawkes sizes", "tight", "cancel_resting"),
     ("by distance", "tight", "cancel_incoming"),
@@ -200,8 +201,9 @@ CHOICES = [
     ("sizes by distance", "roomy", "cancel_incoming"),
     ("hawkes", "roomy", "cancel_incoming"),
 ]
+QUICK = () if numba.config.DISABLE_JIT else pytest.mark.slow
 CASES = [
-    pytest.param(*each, marks=() if each == CHOICES[0] else pytest.mark.slow, id=" ".join(each)) for each in CHOICES
+    pytest.param(*each, marks=QUICK if each == CHOICES[0] else pytest.mark.form, id=" ".join(each)) for each in CHOICES
 ]
 each_choice = pytest.mark.parametrize(("name", "size", "rule"), CASES)
 

@@ -175,6 +175,7 @@ def test_mertons_weights():
     assert kelly.weights == pytest.approx([1.25]) and kelly(np.zeros((1, 2), np.float32)).tolist() == [[1.25]]
 
 
+@pytest.mark.form
 def test_merton_takes_what_a_model_says():
     model = CorrelatedGeometric(drift=np.array([0.04, 0.05]), volatility=np.array([0.3, 0.4]))
     env = SimulatedPortfolioVecEnv(2, prices=model, bar_time=0.01, cash_rate=1e-4, max_leverage=3.0)

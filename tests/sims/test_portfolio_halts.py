@@ -44,6 +44,7 @@ def test_wealth_over_a_halt_shows_the_fall_at_reopening(execution):
     np.testing.assert_allclose(wealth, [1.0] * 6 + [0.55] * 2)
 
 
+@pytest.mark.form
 def test_what_is_held_is_held_through_halts():
     close = make_panel(0.02, seed=7).close.copy()
     for k in range(ASSETS):

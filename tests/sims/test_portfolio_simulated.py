@@ -67,7 +67,7 @@ class NaiveModel:
         return list(self.prices)
 
 
-@pytest.mark.slow
+@pytest.mark.form
 def test_equals_the_naive_twin_bit_for_bit():
     rows, steps = 5, 20
     env = make_env(rows, transaction_cost=0.01, cash_rate=1e-3, loan_rate=2e-3, borrow_rate=1e-3)
@@ -102,7 +102,7 @@ def test_equals_the_naive_twin_bit_for_bit():
             assert result.observations[i].tolist() == twin.observation()
 
 
-@pytest.mark.slow
+@pytest.mark.form
 def test_a_step_draws_prices_after_it_has_traded():
     """The price of the trade is the one that was seen, whatever the action was."""
     left, right = make_env(4), make_env(4)
@@ -172,7 +172,7 @@ def test_what_is_drawn_and_what_differs_between_sub_envs():
     assert [info["cost"] > 0.0 for info in infos] == [False, True, True]
 
 
-@pytest.mark.slow
+@pytest.mark.form
 def test_drifts_may_change_and_correlations_stay():
     env, twin = make_env(3), make_env(3)
     for each in (env, twin):

@@ -110,7 +110,8 @@ SLOW, LONG = pytest.mark.slow, pytest.mark.long
 MARKS = {
     ("LimitOrderBook-v0", 0): LONG,
     ("LimitOrderBook-v0", 1): LONG,
-    ("OptimalExecution-v0", 1): SLOW,
+    ("MarketMaking-v0", 1): SLOW,
+    ("OptimalExecution-v0", 1): LONG,
     ("Portfolio-v0", 1): LONG,
     ("Portfolio-v0", 2): LONG,
 }
@@ -126,7 +127,7 @@ each_case = pytest.mark.parametrize(("id", "settings"), CASES)
 
 
 def each_case_and_mode(slow):
-    """Each case with and without autoreset; ``slow(is_default, autoreset)``: the marks of slow ones.
+    """Each case with and without autoreset; ``slow(case, autoreset)``: the marks of slow ones.
 
     Each is compiled by itself.
     """
@@ -135,7 +136,7 @@ def each_case_and_mode(slow):
             *case.values,
             autoreset,
             id=f"{'autoreset' if autoreset else 'freezing'}-{case.id}",
-            marks=[*case.marks, *slow(case.id.endswith("-0"), autoreset)],
+            marks=[*case.marks, *slow(case.id, autoreset)],
         )
         for autoreset in (True, False)
         for case in CASES
@@ -144,10 +145,19 @@ def each_case_and_mode(slow):
 
 
 #: Markets as they come freeze among the slow tests alone.
-quick_modes = each_case_and_mode(lambda is_default, autoreset: [SLOW] * (is_default and not autoreset))
-#: On several threads, nothing but markets as they come is quick: another loop is compiled.
+quick_modes = each_case_and_mode(lambda case, autoreset: [SLOW] * (case.endswith("-0") and not autoreset))
+#: On several threads one market is quick, and the others are slow as they come: another loop is compiled.
 quick_threads = each_case_and_mode(
-    lambda is_default, autoreset: [] if is_default and autoreset else [SLOW if is_default else LONG]
+    lambda case, autoreset: ([] if case == "Trading-v0-0" else [SLOW]) if case.endswith("-0") and autoreset else [LONG]
+)
+
+#: In worker processes, each of which loads all that is compiled, one market is quick.
+each_case_of_processes = pytest.mark.parametrize(
+    ("id", "settings"),
+    [
+        pytest.param(*case.values, id=case.id, marks=[*case.marks, *([] if case.id == "Trading-v0-0" else [SLOW])])
+        for case in CASES
+    ],
 )
 
 STEPS = 12
@@ -258,7 +268,7 @@ def test_backends_of_this_process_agree(mode, id, settings, autoreset, num_envs)
         *(pytest.param(*each, marks=LONG) for each in [(2, False), (64, True)]),
     ],
 )
-@each_case
+@each_case_of_processes
 def test_worker_processes_agree(id, settings, num_envs, autoreset):
     native = make(id, settings, num_envs, autoreset=autoreset)
     actions = sample_actions(native, 7)

@@ -33,7 +33,7 @@ def make_table(bars=60, sd=0.02, seed=0):
     return {"open": path[0::2].copy(), "close": path[1::2].copy()}
 
 
-#: Each of these is compiled for itself, and the others with the slow tests.
+#: Each of these is compiled for itself, and the others are run without compilation.
 QUICK = [("discrete", "open", "log_growth"), ("weight", "close", "return")]
 
 
@@ -143,7 +143,7 @@ def test_a_deep_copy_goes_its_own_way():
     assert twin.bar.tolist() == (bar + 1).tolist()
 
 
-@pytest.mark.parametrize("actions", ["discrete", pytest.param("weight", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("actions", ["discrete", pytest.param("weight", marks=pytest.mark.form)])
 @pytest.mark.parametrize("autoreset", [True, False])
 def test_actions_are_read_and_never_kept_or_written(actions, autoreset):
     env = make_env(3, actions=actions, autoreset=autoreset)
@@ -166,7 +166,7 @@ def test_actions_are_read_and_never_kept_or_written(actions, autoreset):
 @pytest.mark.parametrize(
     ("actions", "execution", "reward"),
     [
-        each if each in QUICK else pytest.param(*each, marks=pytest.mark.slow)
+        each if each in QUICK else pytest.param(*each, marks=pytest.mark.form)
         for each in itertools.product(["discrete", "weight"], ["open", "close"], ["log_growth", "return"])
     ],
 )
@@ -201,7 +201,7 @@ def test_episodes_equal_the_naive_twin_bit_for_bit(actions, execution, reward):
 
 def test_always_long_earns_the_whole_history():
     table = sims.data.load("sp500")
-    env = TradingVecEnv(1, prices="sp500", episode_length=None, transaction_cost=0.0, autoreset=False)
+    env = make_env(1, prices="sp500", episode_length=None, transaction_cost=0.0, autoreset=False)
     env.reset(options={"start": 32})
     total, steps, done = 0.0, 0, False
     while not done:
@@ -214,38 +214,35 @@ def test_always_long_earns_the_whole_history():
 
 
 def test_the_old_position_earns_the_gap_and_the_new_one_the_day():
-    prices = {"open": [100.0, 100.0, 100.0, 120.0], "close": [100.0, 100.0, 100.0, 150.0]}
+    prices = {"open": [*[100.0] * 6, 120.0], "close": [*[100.0] * 6, 150.0]}
     for execution, wealth in (("open", 1.2), ("close", 1.0)):
-        env = TradingVecEnv(
-            1, prices=prices, lookback=1, episode_length=None, transaction_cost=0.0, execution=execution
-        )
-        env.reset(options={"start": 1})
+        env = make_env(1, prices=prices, episode_length=2, transaction_cost=0.0, execution=execution)
+        env.reset(options={"start": 4})
         env.step([2])
         assert env.step([1]).infos[0]["wealth"] == pytest.approx(wealth, rel=1e-15)
 
 
 @pytest.mark.parametrize(
-    ("reward", "expected"), [("log_growth", math.log(1e-6)), pytest.param("return", -1.5, marks=pytest.mark.slow)]
+    ("reward", "expected"), [("log_growth", math.log(1e-6)), pytest.param("return", -1.5, marks=pytest.mark.form)]
 )
 def test_ruin_terminates(reward, expected):
-    env = TradingVecEnv(
-        2, prices=[100.0, 100.0, 250.0, 250.0], lookback=1, episode_length=2, transaction_cost=0.0, reward=reward
-    )
-    env.reset(options={"start": 1})
+    prices = [*[100.0] * 5, 250.0, 250.0]
+    env = make_env(2, prices=prices, episode_length=2, transaction_cost=0.0, borrow_rate=0.0, reward=reward)
+    env.reset(options={"start": 4})
     result = env.step([0, 1])
     assert result.terminated.tolist() == [True, False]
     assert result.rewards.tolist() == [expected, 0.0]
     assert result.infos[0]["wealth"] == -0.5 and result.infos[0]["position"] == 0.0
-    assert result.infos[0]["final_observation"].tolist() == [1.5, 0.0]
+    assert result.infos[0]["final_observation"].tolist() == [0.0, 0.0, 0.0, 1.5, 0.0]
     assert env.wealth.tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("action", [0, 1, 2])
 def test_a_short_that_cannot_pay_for_its_way_out_is_ruined_and_does_not_come_back(action):
-    prices = [1.0, 1.0, 1.9989, 8.0, 8.0]
-    env = TradingVecEnv(1, prices=prices, lookback=1, episode_length=3, autoreset=False)
-    env.reset(options={"start": 1})
-    twin = NaiveTrader(prices, None, 1, 4, transaction_cost=1e-3)
+    prices = [*[1.0] * 5, 1.9989, 8.0, 8.0]
+    env = make_env(1, prices=prices, episode_length=3, borrow_rate=0.0, transaction_cost=1e-3, autoreset=False)
+    env.reset(options={"start": 4})
+    twin = NaiveTrader(prices, None, 4, 7, transaction_cost=1e-3)
     result = env.step([0])
     twin.step(-1.0)
     assert 0.0 < env.wealth[0] < -1e-3 * env.position[0] * env.wealth[0]  # less than it costs to buy back
@@ -258,7 +255,7 @@ def test_a_short_that_cannot_pay_for_its_way_out_is_ruined_and_does_not_come_bac
     assert env.batch_observation_space.contains(result.observations)
 
 
-@pytest.mark.slow
+@pytest.mark.form
 def test_wealth_beyond_all_bounds_truncates():
     env = TradingVecEnv(
         1, prices=[1.0, 1.0, 1e38] * 6, lookback=1, episode_length=None, transaction_cost=0.0, autoreset=False
@@ -292,6 +289,7 @@ def test_everything_stays_finite_on_the_wildest_prices_allowed(cost, actions, se
         assert all(np.isfinite(column).all() for column in result.infos.columns.values())
 
 
+@pytest.mark.form
 def test_costs_by_hand():
     env = TradingVecEnv(
         2,
@@ -311,13 +309,13 @@ def test_costs_by_hand():
     assert result.rewards.tolist() == pytest.approx([-0.2, -0.3], rel=1e-14)
 
 
-@pytest.mark.parametrize("execution", ["open", pytest.param("close", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("execution", ["open", pytest.param("close", marks=pytest.mark.form)])
 def test_no_observation_depends_on_a_later_price(execution):
     now, table = 30, make_table()
     spoilt = {key: column.copy() for key, column in table.items()}
     for column in spoilt.values():
         column[now + 1 :] = np.random.default_rng(8).uniform(1.0, 1e6, len(column) - now - 1)
-    envs = [make_env(8, prices=prices, episode_length=None, execution=execution) for prices in (table, spoilt)]
+    envs = [make_env(8, prices=prices, episode_length=40, execution=execution) for prices in (table, spoilt)]
     starts = [{"start": 10}] * 8
     left, right = (env.reset(options=starts).observations for env in envs)
     np.testing.assert_array_equal(left, right)
@@ -368,7 +366,7 @@ def test_seeds_fix_the_starts_and_named_starts_do_not_move_them():
 
 @pytest.mark.parametrize(
     ("length", "start", "steps"),
-    [(10, 4, 10), (10, 55, 4), pytest.param(None, 50, 9, marks=pytest.mark.slow), (1, 58, 1)],
+    [(10, 4, 10), (10, 55, 4), pytest.param(None, 50, 9, marks=pytest.mark.form), (1, 58, 1)],
 )
 def test_episodes_end_after_their_length_or_with_the_history(length, start, steps):
     env = make_env(1, episode_length=length)
@@ -406,7 +404,7 @@ def test_frozen_sub_envs_keep_their_state_past_the_end_of_the_history():
     assert env.reset(seed=0).infos[1]["wealth"] == 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.form
 def test_a_time_limit_on_top():
     env = make_env(2, max_episode_steps=3)
     env.reset(options={"start": 4})
@@ -625,7 +623,7 @@ def test_c4_the_nasdaq_is_the_default_and_the_sp500_trades_at_closes_unless_told
 # -- sub-envs that differ ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.form
 def test_costs_and_lengths_may_differ_between_sub_envs():
     differing = {"transaction_cost": [0.0, 1e-3, 0.3], "borrow_rate": [1e-3, 0.0, 0.1], "episode_length": [5, 8, 3]}
     env = make_env(3, **differing)

@@ -20,7 +20,11 @@ from sims.trading import TradingVecEnv
 RUNS = json.loads(Path(__file__).with_name("golden_trading.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+@pytest.mark.parametrize(
+    "run",
+    # Weights are compiled by themselves.
+    [pytest.param(run, id=id, marks=[pytest.mark.slow] * id.startswith("weights")) for id, run in RUNS.items()],
+)
 def test_the_env_follows_the_golden_trajectory(run):
     # Other sub-envs start elsewhere and act otherwise, so that a row that looks at another shows.
     env = TradingVecEnv(5, **run["env"])

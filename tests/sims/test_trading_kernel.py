@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from naive_trading import NaiveTrader
 
 from sekai.kernels.streams import Streams
-from sims.bars import GROWTH_FLOOR, Start
+from sims.bars import GROWTH_FLOOR, Start, reward_of
 from sims.data import as_history
 from sims.trading import TradingParams, TradingVecEnv
 from sims.trading.market import (
@@ -26,10 +26,10 @@ from sims.trading.market import (
     trade_row,
 )
 
-BARS, ROWS, LOOKBACK = 40, 24, 3
+BARS, ROWS, LOOKBACK = 40, 24, 4
 
 # (standard deviation of a bar's log return, transaction cost, borrow rate): calm, dear, and ruinous for shorts
-#: Each of these is compiled for itself, and the others with the slow tests.
+#: Each of these is compiled for itself, and the others are run without compilation.
 QUICK = [("log_growth", "discrete", None), ("return", "weight", 7)]
 SETTINGS = [(0.01, 0.0, 0.0), (0.02, 1e-3, 1e-4), (0.6, 0.3, 0.05)]
 
@@ -97,8 +97,8 @@ def play_random(seed, sd, cost, borrow, execution="open", reward="log_growth"):
     [
         ("open", "log_growth"),
         ("close", "return"),
-        pytest.param("open", "return", marks=pytest.mark.slow),
-        pytest.param("close", "log_growth", marks=pytest.mark.slow),
+        pytest.param("open", "return", marks=pytest.mark.form),
+        pytest.param("close", "log_growth", marks=pytest.mark.form),
     ],
 )
 @pytest.mark.parametrize(("sd", "cost", "borrow"), SETTINGS)
@@ -130,7 +130,7 @@ def test_equals_the_naive_twin_bit_for_bit(sd, cost, borrow, execution, reward):
 @pytest.mark.parametrize(
     ("reward", "actions", "length"),
     [
-        each if each in QUICK else pytest.param(*each, marks=pytest.mark.slow)
+        each if each in QUICK else pytest.param(*each, marks=pytest.mark.form)
         for each in itertools.product(["log_growth", "return"], ["discrete", "weight"], [None, 7])
     ],
 )
@@ -147,7 +147,7 @@ def test_compiled_equals_interpreted(sd, cost, borrow, reward, actions, length):
         interpreted(reset_row)(params, derived, state, random, i, Start())
     np.testing.assert_array_equal(random.counter, env.streams.counter)
     weights = random_weights(rng, (BARS, ROWS, 1))
-    step = interpreted(step_row, hold_row=interpreted(hold_row))
+    step = interpreted(step_row, hold_row=interpreted(hold_row, reward_of=interpreted(reward_of)))
     frozen = np.zeros(ROWS, bool)
     for batch in weights if actions == "weight" else np.sign(weights[..., 0]).astype(np.int64) + 1:
         for left, right in zip(read_account(env), state, strict=True):
@@ -162,7 +162,7 @@ def test_compiled_equals_interpreted(sd, cost, borrow, reward, actions, length):
     assert frozen.all()
 
 
-@pytest.mark.parametrize("execution", ["open", pytest.param("close", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("execution", ["open", pytest.param("close", marks=pytest.mark.form)])
 @pytest.mark.parametrize(("sd", "cost", "borrow"), SETTINGS)
 def test_wealth_changes_by_what_the_positions_earn_less_the_costs(sd, cost, borrow, execution):
     prices, *_, steps = play_random(11, sd, cost, borrow, execution)
@@ -193,7 +193,8 @@ def test_a_frozen_row_keeps_its_state_and_reads_no_price_past_the_end():
     assert seen > ROWS
 
 
-@pytest.mark.parametrize("execution", ["open", pytest.param("close", marks=pytest.mark.slow)])
+@pytest.mark.form
+@pytest.mark.parametrize("execution", ["open", "close"])
 def test_no_observation_depends_on_a_later_price(execution):
     rng = np.random.default_rng(5)
     prices = random_prices(rng, 0.02)
@@ -327,6 +328,7 @@ def test_rounding_keeps_no_position_at_ruin():
     assert units == 0.0 and cash < 0.0
 
 
+@pytest.mark.form
 @pytest.mark.parametrize(
     ("close", "weight", "growth"), [(150.0, 1.0, 1.5), (200.0, -1.0, 0.0), (700.0, -1.0, -5.0), (1e-7, 1.0, 1e-9)]
 )

@@ -312,9 +312,19 @@ def test_samples_are_fresh_writable_arrays():
     assert isinstance(Box(0, 1, (), seed=0).sample(), np.ndarray)
 
 
-def test_a_mask_is_refused():
-    with pytest.raises(ValueError, match="Box.sample: expected no mask"):
-        Box(0, 1).sample(np.ones(1, np.int8))
+def test_what_a_mask_leaves_out_rests():
+    space = Box(np.array([-1.0, -1.0, 2.0, -5.0]), np.array([1.0, 1.0, 3.0, -4.0]), seed=0)
+    x = np.array([space.sample([1, 0, 0, False]) for _ in range(20)])
+    assert len(set(x[:, 0])) == 20
+    assert (x[:, 1:] == [0.0, 2.0, -4.0]).all()
+    assert space.contains(x[0])
+    with pytest.raises(ValueError, match=r"Box.sample mask: expected shape \(4,\), got \(3,\)"):
+        space.sample(np.ones(3, np.int64))
+
+
+def test_a_mask_of_numbers_other_than_zeros_and_ones_is_refused():
+    with pytest.raises(TypeError, match="Box.sample mask: expected bools or integers, got dtype float64"):
+        Box(0, 1).sample(np.ones(1))
 
 
 # --- contains
@@ -458,6 +468,15 @@ def test_every_argument_counts_for_equality(other):
 )
 def test_repr(box, text):
     assert repr(box) == text
+
+
+def test_repr_is_as_short_as_the_dtype_allows():
+    box = Box(np.float32([-1.2, 0.1]), np.float16([3.3, 65504.0]), dtype=np.float32)
+    assert repr(box) == "Box([-1.2, 0.1], [3.3007812, 65504.0], (2,), float32)"
+    assert repr(Box(0.1, np.float32(0.1), dtype=np.float64)) == "Box(0.1, 0.10000000149011612, (1,), float64)"
+    numbers = np.random.default_rng(0).integers(0, 2**32, 400, dtype=np.uint32).view(np.float32)
+    for number in numbers[np.isfinite(numbers)]:
+        assert eval(repr(Box(number, number)), {"Box": Box, "float32": np.float32}).low[0] == number
 
 
 def test_repr_of_many_different_bounds_is_short():

@@ -95,7 +95,7 @@ def test_masks_of_a_dict():
         space.sample({"a": None})
     with pytest.raises(TypeError, match="Dict.sample mask: expected a dict of masks, got tuple"):
         space.sample((None, None))
-    with pytest.raises(TypeError, match="Discrete.sample mask"):
+    with pytest.raises(ValueError, match=r"Discrete.sample mask: expected shape \(3,\), got \(\)"):
         space.sample({"a": 1, "b": None})
 
 
@@ -170,6 +170,10 @@ def test_equality_of_tuples():
     assert Tuple((A, B)) != Tuple((B, A))
     assert Tuple((A, B)) != Tuple((A,))
     assert Tuple((A,)) != (A,)
+
+
+def test_the_masks_of_a_tuple_may_be_a_list():
+    assert Tuple((Discrete(3), MultiBinary(2))).sample([[0, 0, 1], [1, 0]])[0] == 2
 
 
 def test_masks_of_a_tuple():

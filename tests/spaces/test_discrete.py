@@ -62,16 +62,20 @@ def test_a_mask_restricts_the_samples():
     assert 400 < drawn.count(11) < 600
 
 
-def test_a_mask_of_zeros_gives_the_start():
-    assert Discrete(4, start=10).sample(np.zeros(4, np.int8)) == 10
+def test_masks_may_be_of_bools_and_integers_of_any_size():
+    for mask in ([0, 0, 1], (False, False, True), np.array([0, 0, 1]), np.array([0, 0, 1], np.uint8)):
+        assert Discrete(3, start=10).sample(mask) == 12
 
 
 @pytest.mark.parametrize(
     ("mask", "error", "text"),
     [
-        ([1, 1, 1], TypeError, r"Discrete.sample mask: expected an int8 array of shape \(3,\), got list"),
-        (np.ones(3), TypeError, r"Discrete.sample mask: expected dtype int8, got float64"),
-        (np.ones(3, bool), TypeError, r"expected dtype int8, got bool"),
+        ([1.0, 1.0, 1.0], TypeError, r"Discrete.sample mask: expected bools or integers, got \[1.0, 1.0, 1.0\]"),
+        (np.ones(3), TypeError, r"Discrete.sample mask: expected bools or integers, got dtype float64"),
+        ("any", TypeError, r"expected bools or integers, got 'any'"),
+        ([[1, 1], [1]], ValueError, r"expected shape \(3,\), got rows of several lengths"),
+        (np.zeros(3, np.int8), ValueError, r"expected at least one value that may be drawn, got zeros only"),
+        ([256, 256, 256], ValueError, r"expected values 0 or 1, got \[256\]"),
         (np.ones(4, np.int8), ValueError, r"expected shape \(3,\), got \(4,\)"),
         (np.array([0, 1, 2], np.int8), ValueError, r"expected values 0 or 1, got \[0, 1, 2\]"),
         (np.array([0, -1, 0], np.int8), ValueError, r"expected values 0 or 1, got \[-1, 0\]"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,7 +62,7 @@ def test_layout(space, x, flat):
         (Discrete(3, start=5), Box(0, 1, (3,), np.int64)),
         (MultiDiscrete([2, 3], np.int8), Box(0, 1, (5,), np.int8)),
         (MultiBinary((2, 2)), Box(0, 1, (4,), np.int8)),
-        (Dict(b=Discrete(2), a=Box(-2, 3, (1,))), Box(np.array([0, 0, -2]), np.array([1, 1, 3]), dtype=np.float64)),
+        (Dict(b=Discrete(2), a=Box(-2, 3, (1,))), Box(np.array([0, 0, -2]), np.array([1, 1, 3]), dtype=np.float32)),
         (Tuple((Discrete(2), MultiBinary(1))), Box(0, 1, (3,), np.int64)),
         (
             MaskedBox(2, 9, (1,), max_size=2, fill_value=-1),
@@ -183,6 +185,61 @@ def test_a_rule_can_be_added():
     assert zero_sample(space) == (0.0, 0)
 
 
+@each_fixed_space
+def test_whatever_is_unflattened_is_an_element(space):
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 100.0, 1e300):
+        for array in (rng.normal(size=flatdim(space)) * scale, np.full(flatdim(space), scale)):
+            x = unflatten(space, array)
+            assert space.contains(x) and same(x, copy.deepcopy(x))
+    for dtype in (np.int64, np.uint64, np.bool_):
+        assert space.contains(unflatten(space, np.full(flatdim(space), np.array(-1).astype(dtype))))
+
+
+@pytest.mark.parametrize(
+    ("space", "array", "nearest"),
+    [
+        (Box(-1, 1, (3,)), [-1.0000001, 0.3, 7.0], np.float32([-1, 0.3, 1])),
+        (Box(0, 9, (3,), np.int32), [2.9999998, -3.0, 1e30], np.int32([3, 0, 9])),
+        (Box(-INF, INF, (2,), np.int64), [-1e30, 1e30], np.array([-(2**63), 2**63 - 1])),
+        (MultiBinary(3), [0.4, 0.6, 5.0], np.int8([0, 1, 1])),
+        (
+            MaskedBox(1, 9, (), max_size=3, fill_value=-1),
+            [10.0, 3.0, 4.0, 0.9, 0.1, 1.0],
+            {"values": np.float32([9, -1, 4]), "mask": np.int8([1, 0, 1])},
+        ),
+    ],
+    ids=["float", "rounded", "beyond", "binary", "slots"],
+)
+def test_the_nearest_element(space, array, nearest):
+    assert same(unflatten(space, np.array(array)), nearest)
+
+
+def test_no_element_is_near_nan():
+    with pytest.raises(ValueError, match="unflatten: expected numbers, got NaN at 1"):
+        unflatten(Box(-1, 1, (2,)), np.array([0.0, np.nan]))
+
+
+@pytest.mark.parametrize(
+    ("parts", "dtype"),
+    [
+        ([Box(0, 1), Discrete(3), MultiDiscrete([4]), MultiBinary(2)], np.float32),
+        ([Box(0, 1), Box(-(2**24), 2**24, dtype=np.int64)], np.float32),
+        ([Box(0, 1), Box(0, 2**24 + 1, dtype=np.int64)], np.float64),
+        ([Box(0, 1, dtype=np.float16), Box(0, 2049, dtype=np.int32)], np.float64),
+        ([Box(0, 1, dtype=np.float16), Discrete(3)], np.float16),
+        ([Box(0, 1), Box(0, 1, dtype=np.float64)], np.float64),
+        ([Discrete(3), MultiBinary(2)], np.int64),
+    ],
+    ids=lambda value: None,
+)
+def test_a_container_is_flattened_to_floats_that_hold_its_parts(parts, dtype):
+    for space in (Tuple(parts), Dict(a=Tuple(parts), b=Discrete(2))):
+        assert flatten_space(space).dtype == flatten(space, space.sample()).dtype == dtype
+        x = space.sample()
+        assert same(unflatten(space, flatten(space, x)), x)
+
+
 # --- zero_sample
 
 
@@ -220,3 +277,18 @@ def test_the_zero_sample_can_be_written_to():
     space = MultiDiscrete([3, 3])
     zero_sample(space)[:] = 2
     assert zero_sample(space).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "space, x",
+    [
+        (Discrete(3), -1),
+        (Discrete(3, start=2), 1),
+        (MultiDiscrete([2, 3]), [2, 0]),
+        (MultiDiscrete([[2], [3]]), [[0], [-1]]),
+    ],
+    ids=str,
+)
+def test_what_is_no_category_has_no_place(space, x):
+    with pytest.raises(ValueError, match="^flatten: expected an element of (Multi)?Discrete.*, got"):
+        flatten(space, x)

@@ -87,8 +87,7 @@ def test_a_mask_fixes_elements_and_2_leaves_them_free():
 @pytest.mark.parametrize(
     ("mask", "error", "text"),
     [
-        ((0, 1, 2), TypeError, r"MultiBinary.sample mask: expected an int8 array of shape \(3,\), got tuple"),
-        (np.zeros(3, np.int64), TypeError, r"expected dtype int8, got int64"),
+        (np.zeros(3), TypeError, r"MultiBinary.sample mask: expected bools or integers, got dtype float64"),
         (np.zeros((3, 1), np.int8), ValueError, r"expected shape \(3,\), got \(3, 1\)"),
         (np.array([0, 1, 3], np.int8), ValueError, r"expected values 0, 1 or 2, got \[0, 1, 3\]"),
     ],

@@ -169,6 +169,27 @@ def test_seeds():
         space.seed((1, 2, 3))
 
 
+def test_features_are_packed():
+    assert Sequence(Discrete(3)).pack(iter([np.int64(2), np.int64(0)])) == (2, 0)
+    space = Sequence(Dict(a=Box(0, 1, (2,)), b=Discrete(3)), max_length=2, stack=True)
+    packed = space.pack([{"a": [0.5, 1.0], "b": 2}])
+    assert same(packed, {"a": np.float32([[0.5, 1.0]]), "b": np.array([2])})
+    assert space.contains(packed) and space.contains(space.pack([]))
+
+
+@pytest.mark.parametrize(
+    ("features", "text"),
+    [
+        ([0, 1, 2], r"Sequence.pack: expected at most 2 features, got 3"),
+        ([0, 3], r"Sequence.pack: expected features in Discrete\(3\), got 3 at 1"),
+    ],
+    ids=["too many", "of another space"],
+)
+def test_what_cannot_be_packed(features, text):
+    with pytest.raises(ValueError, match=text):
+        Sequence(Discrete(3), max_length=2).pack(features)
+
+
 def test_equality_and_repr():
     assert Sequence(BOX) == Sequence(Box(0, 1, (2,)), seed=1)
     for other in (Sequence(Discrete(2)), Sequence(BOX, max_length=3), Sequence(BOX, stack=True), BOX):

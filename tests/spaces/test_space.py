@@ -63,6 +63,25 @@ def test_the_seed_returned_reproduces_the_samples(space):
     assert same(first, [space.sample() for _ in range(5)])
 
 
+@each_space
+def test_a_generator_is_drawn_from_as_it_is(space):
+    first, second = (copy.deepcopy(space) for _ in range(2))
+    first.seed(np.random.default_rng(3))
+    generator = np.random.default_rng(3)
+    second.seed(generator)
+    assert same([first.sample() for _ in range(5)], [second.sample() for _ in range(5)])
+    if not isinstance(space, (Dict, Tuple)):
+        assert second.rng is generator
+
+
+def test_a_generator_goes_to_all_parts():
+    generator = np.random.default_rng(0)
+    space = Dict(a=Discrete(9), b=Tuple((Discrete(9), Sequence(Discrete(9)))), seed=generator)
+    parts = [space["a"], *space["b"], space["b"][1].feature_space]
+    assert all(part.rng is generator for part in parts)
+    assert space.seed(generator) == {"a": None, "b": (None, (None, None))}
+
+
 def test_two_seeds_give_different_samples():
     space = Box(0, 1, (4,))
     assert not same(draw(space, 1), draw(space, 2))
@@ -84,9 +103,9 @@ def test_any_integer_is_a_seed(seed):
         (-1, ValueError, r"seed: expected an integer of at least 0, got -1"),
         (1.5, TypeError, r"seed: expected an integer or None, got float"),
         (True, TypeError, r"seed: expected an integer or None, got the bool True"),
-        (np.random.default_rng(0), TypeError, r"seed: expected an integer or None, got Generator"),
+        (np.random.RandomState(0), TypeError, r"seed: expected an integer or None, got RandomState"),
     ],
-    ids=["negative", "float", "bool", "generator"],
+    ids=["negative", "float", "bool", "generator-of-old"],
 )
 def test_a_bad_seed_is_refused(space, seed, error, text):
     with pytest.raises(error, match=text):

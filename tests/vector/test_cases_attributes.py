@@ -142,6 +142,48 @@ def test_10_3_unknown_names(backend, wrap):
 
 
 @everywhere
+@bare_and_wrapped
+@pytest.mark.parametrize("indices", [None, [1]], ids=["all", "one"])
+def test_10_3_near_names_are_told(backend, wrap, indices):
+    with wrap(scaled(backend)) as v:
+        with pytest.raises(error(backend, AttributeError), match=r"no attribute 'dubble'.* \(did you mean 'double'"):
+            v.set_attr("dubble", 1, indices)
+        with pytest.raises(error(backend, AttributeError), match="nope") as raised:
+            v.set_attr("nope", 1, indices)
+        assert "did you mean" not in str(raised.value)
+        with pytest.raises(error(backend, AttributeError)):
+            v.get_attr("dubble")
+
+
+@on_rows
+@bare_and_wrapped
+def test_10_3_an_attribute_is_created_by_force(backend, wrap):
+    with wrap(scaled(backend)) as v:
+        v.set_attr("note", [1, 2, 3], force=True)
+        assert v.get_attr("note") == [1, 2, 3]
+        v.set_attr("note", 7, indices=[1])
+        assert v.get_attr("note") == [1, 7, 3]
+        v.set_attr("k", 5, force=True)  # which there is
+        assert v.get_attr("k") == [5] * 3
+        v.set_attr("other", "x", [2], force=True)
+        with pytest.raises(error(backend, AttributeError), match="other"):
+            v.get_attr("other")
+        for name in ("step", "action_mask"):
+            with pytest.raises(error(backend, AttributeError), match="got a method of every env"):
+                v.set_attr(name, 1, force=True)
+
+
+@bare_and_wrapped
+def test_10_3_force_creates_nothing_where_there_are_no_sub_envs(wrap):
+    v = wrap(scaled("native"))
+    for indices in (None, [1]):
+        with pytest.raises(AttributeError, match="note"):
+            v.set_attr("note", 1, indices, force=True)
+    v.set_attr("k", 5, force=True)
+    assert v.get_attr("k") == [5] * 3
+
+
+@everywhere
 def test_10_3_a_property_that_cannot_be_set(backend):
     with scaled(backend) as v:
         with pytest.raises(error(backend, AttributeError), match="double"):

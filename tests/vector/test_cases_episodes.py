@@ -160,7 +160,7 @@ def test_1_1_whatever_the_space_buffers_may_be_reused(space, autoreset):
     space.seed(0)
     scripts = [random_script(space, n, last) for n, last in ((1, "both"), (2, "truncated"), (5, "terminated"))]
     r0 = space.sample()
-    kinds = [(Toy, "sync"), *((Reusing, backend) for backend in ("sync", "async", *TWO_PROCS))]
+    kinds = [(Toy, "sync"), *((Reusing, backend) for backend in ("sync", "async", TWO_PROCS[autoreset]))]
     vecs = [make(b, fns(*scripts, cls=c, obs=space, r0=r0, i0={"k": 0}), autoreset=autoreset) for c, b in kinds]
     runs = []
     for v in vecs:

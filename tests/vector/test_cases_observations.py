@@ -32,6 +32,9 @@ from sekai import (
     NativeVecEnv,
     Sequence,
     Tuple,
+    VecDelayAction,
+    VecDelayObservation,
+    VecFrameStackObservation,
     VecNormalizeObservation,
     VecNormalizeReward,
     VecRecordEpisodeStatistics,
@@ -39,6 +42,7 @@ from sekai import (
     VecTransformReward,
     stack_infos,
 )
+from sekai.batching import layout
 
 
 class NativeNumbered(NativeVecEnv):
@@ -82,12 +86,19 @@ def numbered_vec(backend, *lengths, **kwargs):
     return make(backend, [lambda length=length: Numbered(length) for length in lengths], **kwargs)
 
 
+def remembered(v):
+    """Wrappers that keep what they are given for some steps."""
+    stacked = VecFrameStackObservation(v, 2) if layout.has_fixed_layout(v.observation_space) else v
+    return VecDelayAction(VecDelayObservation(stacked, 1), 1)
+
+
 WRAPPERS = {
     "bare": lambda v: v,
     "statistics": VecRecordEpisodeStatistics,
     "normalize_observation": VecNormalizeObservation,
     "normalize_reward": VecNormalizeReward,
     "transform_observation": lambda v: VecTransformObservation(v, lambda obs: obs),
+    "remembered": remembered,
     "transform_reward": lambda v: VecTransformReward(v, lambda rewards: rewards),
     "all": lambda v: VecNormalizeReward(VecNormalizeObservation(VecRecordEpisodeStatistics(v))),
 }
@@ -229,7 +240,7 @@ def test_4_5_zero_size_spaces(backend, autoreset, wrap, space, value):
     for observations in batch:
         assert v.batch_observation_space.contains(observations)
     if isinstance(space, Box):
-        assert all(observations.shape == (2, *space.shape) for observations in batch)
+        assert all(observations.shape == (2, *v.observation_space.shape) for observations in batch)
 
 
 @everywhere
@@ -291,7 +302,7 @@ def test_4_6_a_wrong_observation_is_refused_and_named(backend, autoreset, case):
         v.reset()
 
 
-@on_rows
+@on_rows_once
 @pytest.mark.parametrize("case", WRONG)
 def test_4_6_in_a_reset_too(backend, case):
     space, right, wrong, message = WRONG[case]

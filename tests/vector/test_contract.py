@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from backends import ALL, PROCS, ROWS, assert_same, both_modes, error, make, scribble, scripted
+from backends import ALL, KINDS, ROWS, TWO_PROCS, assert_same, both_modes, error, make, scribble, scripted
 from toys import BOX1, INF, Draws, T, Toy, Z, fns
 
 from sekai import (
@@ -69,14 +69,14 @@ class Rows(Builder):
         return self.keep(make(self.backend, env_fns, **kwargs))
 
 
-@pytest.fixture(params=ALL)
+@pytest.fixture(params=KINDS)
 def toys(request):
     builder = Toys(request.param)
     yield builder
     builder.close()
 
 
-@pytest.fixture(params=[*ROWS, *PROCS])
+@pytest.fixture(params=[*ROWS, *TWO_PROCS])
 def rows(request):
     builder = Rows(request.param)
     yield builder
@@ -89,6 +89,18 @@ def rows_here(request):
     builder = Rows(request.param)
     yield builder
     builder.close()
+
+
+@pytest.mark.parametrize("name", ["observations", "rewards", "terminated", "truncated", "infos"])
+def test_results_are_compared_field_by_field(name):
+    def step(value):
+        parts = {each: np.zeros(1) for each in ("observations", "rewards", "terminated", "truncated")}
+        return VecStepResult(**{**parts, "infos": [{"x": 0.0}], name: value})
+
+    for record in (step, lambda value: VecResetResult(np.zeros(1), value)):
+        assert_same(record([{"x": 1.0}]), record([{"x": 1.0}]))
+        with pytest.raises(AssertionError):
+            assert_same(record([{"x": 1.0}]), record([{"x": 2.0}]))
 
 
 def play(vec, steps, seed=3):
@@ -678,7 +690,7 @@ def test_call_calls_a_method_or_reads_an_attribute(toys):
 
 
 def test_attributes_are_found_through_the_wrapper_stack(rows):
-    vec = rows([lambda: TimeLimit(AutoReset(Toy(T(9))), 5), lambda: TimeLimit(AutoReset(Toy(T(9))), 5)])
+    vec = rows([lambda: AutoReset(TimeLimit(Toy(T(9)), 5)), lambda: AutoReset(TimeLimit(Toy(T(9)), 5))])
     vec.reset()
     vec.step(Z(vec))
     assert vec.get_attr("elapsed_steps") == [1, 1]  # of the TimeLimit

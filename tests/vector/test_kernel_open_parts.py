@@ -185,6 +185,32 @@ def test_a_copy_goes_on_alike(clone):
     assert other.prices == Climb() and prices_of(other, 2) == prices_of(vec, 2)
 
 
+@jit
+def move_level(model, derived, state, random, i, price):
+    return 9.0
+
+
+class Level(NamedTuple):
+    """Another function, of the same fields as ``Walk``."""
+
+    sigma: float = 1.0
+
+    State, Derived = Nothing, Scale
+    floor = None
+    derive, begin, move = staticmethod(derive_walk), staticmethod(begin_walk), staticmethod(move_level)
+
+
+def test_a_snapshot_is_of_one_with_the_same_part():
+    vec, other = Market(N, prices=Walk()), Market(N, prices=Level())
+    for each in (vec, other):
+        each.reset(seed=0)
+    kept = vec.snapshot()
+    with pytest.raises(ValueError, match=r"params.prices: expected .*\.Level, got .*\.Walk"):
+        other.restore(kept)
+    other.restore(kept, parameters="keep")
+    assert prices_of(other, 1) == [[9.0] * N]
+
+
 def test_a_rollout_and_a_single_env_have_the_same_part():
     @jit
     def stay(observation, action):

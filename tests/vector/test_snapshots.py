@@ -543,6 +543,48 @@ def test_what_cannot_be_read_changes_no_sub_env(name):
         assert vec.call("path") == expected
 
 
+class Picky(Brief):
+    """Finds out that it cannot go on from somewhere when it is there already."""
+
+    def restore(self, snapshot):
+        super().restore(snapshot)
+        if len(self.path) == 99:
+            raise ValueError("99 is too far")
+
+
+@pytest.mark.parametrize("name", ["sync", "async", pytest.param("proc", marks=pytest.mark.slow)])
+def test_an_env_that_refuses_in_the_middle_leaves_none_restored(name):
+    make = objects(ProcVecEnv, num_workers=1) if name == "proc" else HERE[name]
+    with make(N, kind=Picky) as vec, make(N, kind=Picky) as twin:
+        for each in (vec, twin):
+            each.reset(seed=0)
+            play(each, actions_of(each, 3))
+        twin.set_attr("path", [[0.5] * 99], indices=[2])
+        kept = twin.snapshot()
+        play(vec, actions_of(vec, 2, seed=2))
+        before = vec.snapshot()
+        error = sekai.VecEnvWorkerError if name == "proc" else ValueError
+        refused(lambda: vec.restore(kept), error, "99 is too far")
+        assert vec.snapshot() == before
+        vec.restore(kept[[3, 1]], [1, 3])
+        assert [len(path) for path in vec.call("path")] == [6, 4, 6, 4]
+
+
+def test_markets_of_one_sub_env_are_restored_all_or_none():
+    sekai.register("Paid-v0", vector_entry_point=Rows)
+    try:
+        one, other = ([lambda fee=fee: sekai.make("Paid-v0", fee=fee) for fee in fees] for fees in ((1, 1), (1, 2)))
+        source, vec = SyncVecEnv(one), SyncVecEnv(other)
+        for each in (source, vec):
+            each.reset(seed=0)
+        play(vec, actions_of(vec, 2))
+        before = vec.snapshot()
+        refused(lambda: vec.restore(source.snapshot()), ValueError, "params.fee: expected 2.0, got 1.0")
+        assert vec.snapshot() == before
+    finally:
+        sekai.deregister("Paid-v0")
+
+
 class Held(Walk):
     def reset(self, *, seed=None, options=None):
         self.lock = threading.Lock()
@@ -629,6 +671,33 @@ def test_what_has_changed_since_and_cannot_be_put_back_is_named():
     kept = vec.snapshot()
     vec.scale = 3.0
     refused(lambda: vec.restore(kept), ValueError, r"restore\(snapshot\): scale: expected 3.0, got 2.0")
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_a_state_put_back_into_none_of_them_changes_none(num_envs):
+    vec = Rows(num_envs)
+    vec.reset(seed=0)
+    kept = vec.snapshot(0)
+    play(vec, actions_of(vec, 2))
+    before = vec.snapshot()
+    vec.restore(kept, [])
+    assert vec.snapshot() == before != vec.snapshot(0).concatenate([kept] * num_envs)
+
+
+def test_state_that_has_come_since_is_named_and_nothing_changes():
+    vec = Rows(N)
+    vec.reset(seed=0)
+    kept, actions = vec.snapshot(), actions_of(vec, 2)
+    play(vec, actions)
+    vec.extra = np.arange(4.0)
+    before = vec.snapshot()
+    message = r"restore\(snapshot\): the layout of its columns: state.extra: expected float64 \(\), got none"
+    for snapshot, rows in ((kept, None), (kept[0], 2)):
+        refused(lambda snapshot=snapshot, rows=rows: vec.restore(snapshot, rows), ValueError, message)
+    assert vec.snapshot() == before
+    del vec.extra
+    vec.restore(kept)
+    assert vec.snapshot() == kept
 
 
 def test_a_snapshot_in_the_middle_of_an_async_call_is_refused():
@@ -953,6 +1022,58 @@ def test_a_subclass_of_a_row_market_says_what_else_there_is():
     assert "state.budget" in kept.columns
     vec.restore(kept[1], [0])
     assert vec.budget[0] == 7
+
+
+class Hurried(Rows):
+    """Holds what follows from its state, and restores it alone."""
+
+    snapshot_ignores = ("doubled",)
+
+    def __init__(self, num_envs, **kwargs):
+        super().__init__(num_envs, **kwargs)
+        self.doubled = None
+
+    def step(self, actions):
+        result = super().step(actions)
+        self.doubled = 2 * self.price
+        return result
+
+    def _restore_rows(self, indices, rows):
+        super()._restore_rows(indices, rows)
+        self.doubled = 2 * self.price
+
+
+def test_a_subclass_of_a_row_market_may_write_what_restores_it_alone():
+    vec = Hurried(N)
+    vec.reset(seed=0)
+    vec.step(vec.batch_action_space.sample())
+    kept = vec.snapshot()
+    vec.step(vec.batch_action_space.sample())
+    for restore in (lambda: vec.restore(kept), lambda: vec.restore(kept[2], [1])):
+        restore()
+        assert vec.doubled.tolist() == (2 * vec.price).tolist()
+
+
+def test_a_row_market_keeps_the_generator_that_its_rows_share():
+    vec = Rows(N)
+    vec.reset(seed=1)
+    fresh, some = vec.snapshot(), vec.snapshot([2])
+    first = vec.rng.random()
+    kept, second = pickle.loads(pickle.dumps(vec.snapshot())), vec.rng.random()
+    for _ in range(2):
+        vec.restore(kept)
+        assert vec.rng.random() == second
+    vec.reset(seed=2)  # begins another
+    vec.restore(fresh)
+    assert vec.rng.random() == first
+    refused(lambda: vec.snapshot([2]), ValueError, r"snapshot\(indices=...\): .*share the generator rng")
+    refused(lambda: vec.restore(some, [2]), ValueError, r"restore\(snapshot\): .*share the generator rng")
+    refused(lambda: vec.restore(kept, range(N)[::-1]), ValueError, "all its sub-envs in their order")
+    with sekai.make(sekai.EnvSpec("Rows-v0", vector_entry_point=Rows)) as env:
+        env.reset(seed=1)
+        kept, drawn = env.snapshot(), env.unwrapped.rng.random()
+        env.restore(kept)
+        assert env.unwrapped.rng.random() == drawn
 
 
 class Bound(Walk):

@@ -60,6 +60,15 @@ SIGNATURES = {
     sekai.ClipAction: "env",
     sekai.RescaleAction: "env, min_action, max_action",
     sekai.FlattenObservation: "env",
+    sekai.ClipReward: "env, min_reward=None, max_reward=None",
+    sekai.RescaleObservation: "env, min_obs, max_obs",
+    sekai.DtypeObservation: "env, dtype",
+    sekai.FilterObservation: "env, filter_keys",
+    sekai.TimeAwareObservation: "env, flatten=True, normalize_time=False, *, dict_time_key='time'",
+    sekai.FrameStackObservation: "env, stack_size, *, padding_type='reset'",
+    sekai.DelayObservation: "env, delay",
+    sekai.StickyAction: "env, repeat_action_probability, repeat_action_duration=1",
+    sekai.RepeatAction: "env, num_repeats",
     sekai.InMemoryTracker: "max_episodes=100",
     sekai.LoggingTracker: "logger=None",
     sekai.RunningMeanStd: "shape=(), epsilon=0.0001",
@@ -79,7 +88,7 @@ def parameters(member):
     plain = [
         parameter.replace(annotation=inspect.Parameter.empty)
         for parameter in signature.parameters.values()
-        if parameter.name not in ("autoreset_options", "step_timeout", "daemon")
+        if parameter.name not in ("autoreset_options", "step_timeout", "daemon", "force")
     ]
     return str(inspect.Signature(plain))[1:-1]
 
@@ -166,3 +175,30 @@ def test_properties_of_the_specification():
 )
 def test_abstract_methods(owner, abstract):
     assert owner.__abstractmethods__ == abstract
+
+
+FIELDS = "result.observations, result.rewards, result.terminated, result.truncated, result.infos"
+RESULTS = {
+    "step": (sekai.StepResult(0, 1.0, False, False, {}), "env.step(action)", FIELDS.replace("s,", ",")[:-1]),
+    "reset": (sekai.ResetResult(0, {}), "env.reset()", "result.observation, result.info"),
+    "vec step": (sekai.VecStepResult(0, 1, 2, 3, []), "vec.step(actions)", FIELDS),
+    "vec reset": (sekai.VecResetResult(0, []), "vec.reset()", "result.observations, result.infos"),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_whoever_unpacks_a_result_is_told_what_to_write(name):
+    result, call, fields = RESULTS[name]
+    for use in (lambda: list(result), lambda: result[0]):
+        with pytest.raises(TypeError) as raised:
+            use()
+        assert f"write `result = {call}`, and then {fields}" in str(raised.value)
+        assert str(raised.value).startswith(type(result).__name__)
+    with pytest.raises(TypeError, match="cannot be unpacked: write"):
+        one, two, three = result
+    if "step" in name:
+        with pytest.raises(TypeError, match="cannot be unpacked"):
+            observations, rewards, terminated, truncated, infos = result
+    assert {*vars(type(result)).get("__slots__", ())} <= {field.name for field in dataclasses.fields(result)}
+    assert not hasattr(result, "__dict__")
+    assert pickle.loads(pickle.dumps(result)) == copy.deepcopy(result) == result

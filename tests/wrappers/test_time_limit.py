@@ -57,7 +57,8 @@ def test_a_key_of_that_name_is_replaced_in_a_copy(drive):
 
 
 def test_the_count_restarts_when_an_env_inside_resets_itself(drive):
-    env = TimeLimit(AutoReset(ScriptEnv(ends_after(2))), 3)
+    with pytest.warns(UserWarning, match="^TimeLimit around AutoReset: expected AutoReset outermost, got it inside"):
+        env = TimeLimit(AutoReset(ScriptEnv(ends_after(2))), 3)
     drive.reset(env)
     results = [drive.step(env) for _ in range(5)]
     assert [result.info["elapsed_steps"] for result in results] == [1, 2, 1, 2, 1]

@@ -9,6 +9,7 @@ from sekai.spaces import Box, Dict, Discrete, flatten, flatten_space
 from sekai.wrappers import (
     AutoReset,
     ClipAction,
+    ClipReward,
     FlattenObservation,
     RescaleAction,
     TransformObservation,
@@ -64,6 +65,32 @@ def test_transform_reward(drive):
     assert drive.step(env).terminated
 
 
+@pytest.mark.parametrize(
+    "bounds, expected", [((-1, 2), [-1, 0.5, 2]), ((None, 0.25), [-3, 0.25, 0.25]), ((0, None), [0, 0.5, 9])], ids=str
+)
+def test_clip_reward(drive, bounds, expected):
+    env = ClipReward(ScriptEnv([([0.0], reward, False, False, {}) for reward in (-3.0, 0.5, 9)]), *bounds)
+    assert (env.min_reward, env.max_reward) == bounds
+    drive.reset(env)
+    rewards = [drive.step(env).reward for _ in range(3)]
+    assert rewards == expected and all(type(reward) is float for reward in rewards)
+
+
+@pytest.mark.parametrize(
+    "bounds, error, message",
+    [
+        ((), ValueError, "expected a min_reward or a max_reward, got neither"),
+        ((2, 1), ValueError, "expected min_reward <= max_reward, got 2 and 1"),
+        ((np.nan, 1), ValueError, "expected min_reward <= max_reward"),
+        ((None, "1"), TypeError, "max_reward: expected a number or None, got '1'"),
+    ],
+    ids=["none", "order", "nan", "text"],
+)
+def test_wrong_bounds_of_rewards(bounds, error, message):
+    with pytest.raises(error, match=f"^ClipReward: {message}"):
+        ClipReward(ScriptEnv(ends_after(1)), *bounds)
+
+
 # -- actions -----------------------------------------------------------------------------------------------
 
 
@@ -115,6 +142,27 @@ def test_rescaled_actions_stay_in_the_inner_space(dtype):
     for _ in range(200):
         env.step(env.action_space.sample())
         assert env.unwrapped.last_action in inner_space
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_reverse_action_goes_back(dtype):
+    low, high = np.array([-0.1, 3.0, -1e30], dtype), np.array([0.7, 3.0, 1e30], dtype)
+    env = RescaleAction(env_with_actions(Box(low, high, dtype=dtype)), -1.0, [1.0, 5.0, 2.0])
+    assert env.reverse_action(low).tolist() == [-1.0, -1.0, -1.0]
+    assert env.reverse_action(high).tolist() == [1.0, -1.0, 2.0]  # the second leaves no choice
+    env.action_space.seed(0)
+    for _ in range(50):
+        action = env.action_space.sample()
+        back = env.reverse_action(env.action(action))
+        assert back in env.action_space and back.dtype == dtype
+        np.testing.assert_allclose(back[[0, 2]], action[[0, 2]], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("action", [[1.5], [-0.1], [0.5, 0.5]], ids=str)
+def test_reverse_action_refuses_what_the_env_would_not_take(action):
+    env = RescaleAction(env_with_actions(Box(0.0, 1.0, (1,))), -1.0, 1.0)
+    with pytest.raises(InvalidAction, match=r"^RescaleAction.reverse_action: expected an action "):
+        env.reverse_action(np.float32(action))
 
 
 @pytest.mark.parametrize("action", [[1.5], [-1.1], [np.inf]])

@@ -11,7 +11,7 @@ from typing import Any
 from sekai import __version__
 from sekai.cli.benching.profiling import Profile
 from sekai.cli.benching.timing import Cell
-from sekai.cli.common import format_settings, format_table, number_of
+from sekai.cli.common import format_columns, format_settings, format_table, number_of
 from sekai.cores import usable_cores
 
 _COLUMNS = ("mode", "num_envs", "on", "env-steps/s", "a step", "spread", "first step")
@@ -67,7 +67,7 @@ class Report:
             "machine": f"{machine.pop('system')}, {machine.pop('cores')} cores, "
             + ", ".join(f"{name} {version}" for name, version in machine.items()),
         }
-        blocks = [format_table(head), _table([_COLUMNS, *(_as_row(cell) for cell, _ in self.cells)])]
+        blocks = [format_table(head), format_columns([_COLUMNS, *(_as_row(cell) for cell, _ in self.cells)])]
         blocks += [_profile_as_text(cell, profile) for cell, profile in self.cells if profile is not None]
         if self.interrupted:
             blocks.append(_INTERRUPTED)
@@ -138,19 +138,7 @@ def _profile_as_text(cell: Cell, profile: Profile) -> str:
     title += f": {format_time(profile.seconds_per_step)} a step, {profile.slowdown:.2f} times that without the clocks"
     shares = profile.shares
     rows = [(f"  {part}", f"{shares[part]:.1%}", format_time(seconds)) for part, seconds in profile.parts.items()]
-    return f"{title}\n{_table(rows)}"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns side by side: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            text.ljust(width) if position == 0 else text.rjust(width)
-            for position, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+    return f"{title}\n{format_columns(rows)}"
 
 
 def format_time(seconds: float) -> str:

@@ -6,12 +6,14 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from sekai.batching import layout
 from sekai.batching.infos import snapshot_info
 from sekai.compat.gymnasium.infos import gymnasium_statistics
 from sekai.compat.gymnasium.spaces import to_gymnasium_space
 from sekai.compat.gymnasium.specs import gymnasium_spec
+from sekai.compat.masks import ACTION_MASKS, flat_mask, has_flat_masks
 from sekai.env import Env
 
 
@@ -93,7 +95,12 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         # Protocols (pickle, copy) look for private names, `sekai_env` itself being missing meanwhile.
         if name == "sekai_env" or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name == ACTION_MASKS and has_flat_masks(self.sekai_env):
+            return self._action_masks
         return self.sekai_env.get_attr(name)
+
+    def _action_masks(self) -> NDArray[np.bool_]:
+        return flat_mask(self.sekai_env)
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = name.startswith("_") or name in self.__dict__ or hasattr(type(self), name)
@@ -109,6 +116,10 @@ def to_gymnasium(env: Env[Any, Any]) -> GymnasiumEnv:
     The numbers are the env's own: ``reset(seed=s)`` begins the same episode in both. Attributes and methods that
     gymnasium's ``Env`` lacks are those of the env (``get_wrapper_attr`` and ``set_wrapper_attr`` find them too), and
     ``np_random`` is its ``rng``.
+
+    Of an env with masks of the actions of a ``Discrete``, ``MultiDiscrete`` or ``MultiBinary`` there is a method
+    ``action_masks()``, as ``sb3_contrib.MaskablePPO`` looks for it: one array of bools, of several choices one mask
+    after another, of an element of a ``MultiBinary`` whether it may be 0 and whether it may be 1.
 
     Args:
         env: The env, wrappers included.

@@ -10,9 +10,11 @@ import numpy as np
 from sekai.batching.inputs import copy_options
 from sekai.compat.gymnasium.env import GymnasiumEnv
 from sekai.compat.gymnasium.spaces import conform, from_gymnasium_space
+from sekai.compat.masks import ACTION_MASKS, mask_of_flat
 from sekai.env import Env
 from sekai.results import ResetResult, StepResult
 from sekai.seeding import check_seed, np_random
+from sekai.spaces import Discrete, MultiBinary, MultiDiscrete
 from sekai.types import OptionsType, SeedType
 
 
@@ -59,6 +61,19 @@ class EnvFromGymnasium(Env[Any, Any]):
         observation, info = self.gymnasium_env.reset(seed=seed, options=copy_options(options))
         return ResetResult(observation, info)
 
+    def action_mask(self) -> Any:
+        """What the ``action_masks()`` of the gymnasium env says; None where it has none."""
+        if not self.has_action_mask:
+            return None
+        flat = self.gymnasium_env.get_wrapper_attr(ACTION_MASKS)()
+        return mask_of_flat(self.action_space, flat, f"action_masks() of {self.gymnasium_env}")
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether the gymnasium env has ``action_masks()``, and a space of which they are known to be flat arrays."""
+        is_flat = isinstance(self.action_space, (Discrete, MultiDiscrete, MultiBinary))
+        return is_flat and self.gymnasium_env.has_wrapper_attr(ACTION_MASKS)
+
     def close(self) -> None:
         """Close the gymnasium env."""
         self.gymnasium_env.close()
@@ -93,16 +108,24 @@ class EnvFromGymnasium(Env[Any, Any]):
         if seed is not None:
             self._rng = np_random(seed)[0]
 
-    def set_attr(self, name: str, value: Any) -> None:
+    def set_attr(self, name: str, value: Any, *, force: bool = False) -> None:
         """Change an attribute, of the outermost layer of the gymnasium env that has it where sekai's ``Env`` has not.
 
+        Args:
+            name: The attribute.
+            value: What it becomes.
+            force: Where no layer has it, create it in this object, to be read.
+
         Raises:
-            AttributeError: No layer has it.
+            AttributeError: No layer has it, and ``force`` is not given.
         """
         if self.has_attr(name):
             setattr(self, name, value)
         else:
-            super().set_attr(name, value)
+            super().set_attr(name, value, force=force)
+
+    def _settable_names(self) -> set[str]:
+        return super()._settable_names() | {name for name in dir(self.gymnasium_env.unwrapped) if name[0] != "_"}
 
     def __getattr__(self, name: str) -> Any:
         # Protocols (pickle, copy) look for private names, `gymnasium_env` itself being missing meanwhile.
@@ -127,7 +150,7 @@ def from_gymnasium(env: gymnasium.Env[Any, Any]) -> EnvFromGymnasium:
     The numbers are the gymnasium env's own: ``reset(seed=s)`` begins the same episode in both. An integer seed of a
     ``VecEnv`` gives its sub-envs seeds of 64 bits; an env that takes no more than 32 wants a list of seeds instead.
     Attributes and methods that sekai's ``Env`` lacks are those of the gymnasium env, ``render()`` among them, and
-    ``rng`` is its ``np_random``.
+    ``rng`` is its ``np_random``. Its ``action_masks()``, where a layer has them, are the ``action_mask()``.
 
     Args:
         env: The gymnasium env, wrappers included.

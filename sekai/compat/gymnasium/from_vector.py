@@ -33,7 +33,7 @@ from sekai.compat.gymnasium.infos import FINAL_OBS, rows_of
 from sekai.compat.gymnasium.spaces import conform, from_gymnasium_space
 from sekai.errors import InvalidObservation
 from sekai.results import VecResetResult, VecStepResult
-from sekai.snapshots import Kept
+from sekai.snapshots.snapshot import Kept
 from sekai.types import InfoDict, OptionsType, SeedType
 from sekai.vector import VecEnv
 from sekai.vector.attributes import read_shared_object, write_shared_object

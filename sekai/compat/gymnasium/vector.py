@@ -18,6 +18,7 @@ from sekai.batching.layout import has_fixed_layout
 from sekai.compat.gymnasium.infos import ColumnsToInfos, gymnasium_info, holds_columns
 from sekai.compat.gymnasium.spaces import conform, to_gymnasium_space
 from sekai.compat.gymnasium.specs import gymnasium_spec
+from sekai.compat.masks import ACTION_MASKS, flat_masks, has_flat_masks
 from sekai.compat.sub_envs import attribute_errors, render_modes
 from sekai.results import VecResetResult, VecStepResult
 from sekai.vector import VecEnv
@@ -166,12 +167,25 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         seeds = spread_seeds(self._last_seed, self.num_envs)
         return tuple(seed if isinstance(seed, int) else -1 for seed in seeds)
 
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The masks of all sub-envs, bool (N, n), each as ``to_gymnasium`` has it; ``call("action_masks")`` one by one.
+
+        Raises:
+            AttributeError: There are none, or the actions are not those of a ``Discrete``, ``MultiDiscrete`` or
+                ``MultiBinary``.
+        """
+        if not has_flat_masks(self.vec):
+            raise AttributeError(f"action_masks(): expected a VecEnv with flat masks of actions, got {self.vec!r}")
+        return flat_masks(self.vec)
+
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of each sub-env, or read an attribute (see ``VecEnv.call``).
 
         Raises:
             AttributeError: There is no such name, in worker processes too.
         """
+        if name == ACTION_MASKS and has_flat_masks(self.vec):
+            return tuple(flat_masks(self.vec))
         with attribute_errors():
             return tuple(self.vec.call(name, *args, **kwargs))
 

@@ -29,7 +29,12 @@ ARGUMENTS = {
     "step_row": ("params", "derived", "state", "random", "i", "elapsed", "action"),
     "observe_row": ("params", "derived", "state", "i", "elapsed", "observation"),
     "derive_row": ("params",),
+    "mask_row": ("params", "derived", "state", "i", "elapsed", "mask"),
 }
+#: What a market's class writes where it wants to.
+WRITTEN = ("Options", *ARGUMENTS, "prepare", "check", "check_options")
+#: Those that a market may do without.
+_OPTIONAL_ROWS = ("derive_row", "mask_row")
 
 
 class ColumnOf(NamedTuple):
@@ -99,7 +104,7 @@ _OPTIONAL = (
     "infos",
     "reset_infos",
     "parallel_from",
-    "derive_row",
+    *_OPTIONAL_ROWS,
     "prepare",
     "check",
     "check_options",
@@ -144,7 +149,7 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
         function = _static(market, each, None)
         if function is not None:
             functions[each] = _row_function(function, each, name, options)
-        elif each != "derive_row":
+        elif each not in _OPTIONAL_ROWS:
             raise TypeError(f"{name}.{each}: expected a function of one row, compiled by sekai.kernels.jit, got none")
     plain = {}
     for each in ("prepare", "check", "check_options"):
@@ -335,3 +340,28 @@ def leaves(space: Space[Any], where: str) -> tuple[list[Any], tuple[str, ...] | 
 def _is_field(name: str) -> bool:
     """Whether a named tuple may have a field of this name."""
     return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
+
+
+def bind_parameters(definition: Definition, given: dict[str, Any]) -> Any:
+    """A ``Params``, as Python would bind it."""
+    names, defaults = definition.params.fields, definition.params.kind._field_defaults
+    for name in given:
+        if name not in names:
+            raise TypeError(f"{definition.name}() got an unexpected keyword argument {name!r}")
+    missing = [name for name in names if name not in given and name not in defaults]
+    if missing:
+        raise TypeError(f"{definition.name}() missing required keyword arguments: {', '.join(map(repr, missing))}")
+    return definition.params.kind(**given)
+
+
+def check_parameters(definition: Definition, given: dict[str, Any]) -> Values:
+    """Parameters, checked by their annotations and by the market."""
+    checked = {each.name: each.check(given[each.name]) for each in definition.parameters}
+    values = Values(definition.params, definition.parameters, checked)
+    if "check" in definition.plain:
+        for params, where in values.combinations():
+            try:
+                definition.plain["check"](params)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{error}{where}") from None
+    return values

@@ -4,61 +4,66 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import inputs, layout
-from sekai.batching.buffers import Buffers
 from sekai.batching.episodes import EndedBatch
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import column_item
-from sekai.batching.slab import Column, Slab, as_word
+from sekai.batching.slab import as_word
 from sekai.errors import InvalidAction
 from sekai.results import StepResult, VecResetResult, VecStepResult
-from sekai.snapshots import Kept, is_of_kit, require_columns, require_equal, spread
+from sekai.snapshots.snapshot import Kept
+from sekai.spaces import MultiDiscrete, mask_space
 from sekai.types import ActType, InfoArrays, ObsType, OptionsType, SeedType
 from sekai.vector.attributes import shared
-from sekai.vector.kernel import snapshots
-from sekai.vector.kernel.attributes import ColumnAttribute, ParameterAttribute
-from sekai.vector.kernel.definition import ARGUMENTS, Definition, leaves, make_space, read_definition, with_parts
+from sekai.vector.kernel.attributes import (
+    ColumnAttribute,
+    ParameterAttribute,
+    ParametersAsAttributes,
+)
+from sekai.vector.kernel.definition import (
+    WRITTEN,
+    Definition,
+    bind_parameters,
+    check_parameters,
+    leaves,
+    make_space,
+    read_definition,
+    with_parts,
+)
+from sekai.vector.kernel.lending import Results
 from sekai.vector.kernel.market import make_market
 from sekai.vector.kernel.options import ResetOptions
 from sekai.vector.kernel.parameters import (
-    Randomized,
     SharedParams,
-    Tree,
     Values,
+    annotations_of,
     flat_record,
-    is_part,
 )
 from sekai.vector.kernel.probing import is_action, items_written, say_refused
 from sekai.vector.kernel.rolling import Rolling
+from sekai.vector.kernel.rows import as_argument
+from sekai.vector.kernel.snapshots import MemoryRows
 from sekai.vector.native.env import NativeVecEnv
 
 #: What a subclass overrides to be run by the path of ``NativeVecEnv``.
 _HOOKS = ("_step", "_observe", "_observe_rows", "_reset_envs", "_reset_infos")
 
-#: Of so few sub-envs, results are copied out of the env's own memory; those of more are written where they are lent.
-_FEW = 2048
-
-#: What a market's class writes where it wants to.
-_WRITTEN = ("Options", *ARGUMENTS, "prepare", "check", "check_options")
-
 #: The attributes that an env has by this class.
 _OWN_NAMES = frozenset(
     {
         *("_addresses", "_arrays", "_columns", "_compiled", "_definition", "_finals", "_fixed", "_fused", "_is_fused"),
-        *("_is_observed", "_layout", "_leaves", "_lent", "_lent_arrays", "_lent_bytes", "_lent_infos", "_lent_starts"),
-        *("_memory", "_mode", "_options", "_options_of_reset", "_resets", "_scratch", "_scratch_told", "_told"),
-        *("_told_columns", "_uses_streams", "_values", "_prepared", "_memory_rows"),
+        *("_is_observed", "_leaves", "_memory", "_memory_rows", "_mode", "_options", "_options_of_reset", "_prepared"),
+        *("_resets", "_results", "_uses_streams", "_values"),
     }
 )
 _NAMES_OF_BASE = NativeVecEnv._snapshot_base_names() | _OWN_NAMES
 
-_BYTES = np.dtype(np.uint8)
 _NONE = np.empty(0, dtype=np.intp)
 _NONE.flags.writeable = False
 
@@ -66,7 +71,7 @@ _NONE.flags.writeable = False
 _MarketT = TypeVar("_MarketT", bound="KernelVecEnv[Any, Any]")
 
 
-class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
+class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     """A native vector env made from functions of one row, with its whole step in one compiled call.
 
     A subclass writes, as attributes of the class:
@@ -89,6 +94,9 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
       as), ``state`` (columns, to be indexed by ``i``), ``random`` (the streams), ``i``, ``elapsed`` (the steps before
       this one in ``step_row``, those taken in ``observe_row``), ``action``, ``observation``, ``options``. An action of
       shape () is a number, one of a ``Dict`` space a named tuple;
+    - ``mask_row`` (optional): which actions make sense, for ``action_mask()``. It is given ``mask`` as an int8 array of
+      ones, (n,) for an action of ``Discrete(n)``, and writes 0 where one does not; for several choices ``mask`` is a
+      tuple of such arrays, or a named tuple (see ``sekai.space_utils.mask_space``). It is called when somebody asks;
     - ``derive_row`` (optional): from ``params`` to a named tuple of numbers, annotated like ``State``, at construction,
       when a parameter is changed, and when one is drawn; and ``prepare`` (optional), in plain Python: from the
       parameters that all sub-envs share to a named tuple of arrays and numbers. Both are ``derived`` in row functions;
@@ -129,9 +137,6 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     parallel_from: ClassVar[int | None] = None
     infos: ClassVar[Any] = ()
     reset_infos: ClassVar[Any] = ()
-    held_parameters: ClassVar[Mapping[str, str]] = {}
-
-    _definition: Definition  # of an env, with the parts that it was given
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -163,9 +168,9 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         definition = getattr(type(self), "_definition", None)
         if definition is None:
             raise TypeError(f"{type(self).__name__}.step_row: expected a function of one row, got none")
-        given = _bind(definition, params)
+        given = bind_parameters(definition, params)
         self._definition = definition = with_parts(definition, given)
-        values = _check(definition, definition.params.flatten(given))
+        values = check_parameters(definition, definition.params.flatten(given))
         spaces, read = {}, set()
         for which in definition.spaces:
             spaces[which], names = make_space(definition, which, values)
@@ -181,8 +186,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._is_fused = not any(name in vars(kind) for kind in _before_base(type(self)) for name in _HOOKS)
         self._fixed = read | {each.name for each in definition.parameters if each.is_object}
         self._memory: Any = None
-        self._memory_rows: snapshots.MemoryRows | None = None
-        self._lent = Buffers(least=0)
+        self._memory_rows: MemoryRows | None = None
         self._is_observed = False  # by ``observe_row``, once
         self._options_of_reset: dict[str, NDArray[Any]] | None = None  # of the one that goes on, checked
         self._install(values, values.given)
@@ -252,33 +256,9 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
                 self._columns[f"slot_o_{field}"][0] = value
         self._bind_clock_and_streams()
         self._options = self._reset_options(market)
-        self._told = list(market.told)
-        self._layout = [
-            ("rewards", (n,), np.dtype(np.float64)),
-            ("terminated", (n,), np.dtype(np.bool_)),
-            ("truncated", (n,), np.dtype(np.bool_)),
-            *((f"seen{k}", (n, *part.shape), part.dtype) for k, part in enumerate(market.observations.parts)),
-        ]
-        # Rewards and flags are lent together, and so are infos: each loan costs a microsecond.
-        groups = [self._layout[:3], *([each] for each in self._layout[3:])]
-        slabs = [Slab.of(Column(name, dtype, shape[1:]) for name, shape, dtype in group) for group in groups]
-        slabs.append(market.told_slab)
-        self._lent_bytes = [slab.nbytes(n) for slab in slabs]
-        places = [
-            (k, start, (n, *each.shape), each.dtype) for k, slab in enumerate(slabs) for each, start in slab.places(n)
-        ]
-        self._lent_arrays = places[: len(self._layout)]
-        self._lent_infos = list(zip(market.told, places[len(self._layout) :], strict=True))
-        self._lent_starts = [(k, start) for k, start, *_ in self._lent_arrays] + [(len(slabs) - 1, 0)]
-        if n < _FEW:
-            self._scratch = [np.zeros(shape, dtype) for _, shape, dtype in self._layout]
-            self._scratch_told = market.told_slab.allocate(n)
-            self._told_columns = list(market.told_slab.views(self._scratch_told, n).values())
-            addresses = [array.ctypes.data for array in (*self._scratch, self._scratch_told)]
-        else:
-            addresses = [0] * (len(self._layout) + 1)
+        self._results = Results(market, n)
         kept = [self._columns[name].ctypes.data for name in market.kept]
-        self._addresses = np.array([self._memory.ctypes.data, *addresses, *kept], dtype=np.int64)
+        self._addresses = np.array([self._memory.ctypes.data, *self._results.addresses, *kept], dtype=np.int64)
         self._uses_streams = bool(market.randomized) or any("random" in names for _, names in market.functions.values())
         self._mode = "freeze" if not self.autoreset else "keep" if callable(self._native.autoreset_options) else "reset"
         self._compiled = self._fused.step(self._mode)
@@ -339,120 +319,6 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     def row_functions(self) -> list[Any]:
         """The functions of one row that it is made from."""
         return [function for function, _ in self._definition.functions.values()]
-
-    def _read_parameter(self, path: str) -> Any:
-        """As it is in force; of a part, a record of them."""
-        tree = self._definition.params.fields.get(path)
-        if isinstance(tree, Tree):
-            return tree.build(self._read_parameter, f"{path}.")
-        column = self._columns.get(f"p_{as_word(path)}")
-        return self._values.given[path] if column is None else np.array(column)
-
-    def _change_parameter(self, name: str, value: Any) -> None:
-        definition, before = self._definition, self._values.given
-        tree = definition.params.fields[name]
-        if not isinstance(tree, Tree):
-            if is_part(value) and any(each.name == name and each.is_part for each in definition.parameters):
-                expected = "expected it to stay as it was when the env was made, no part"
-                raise AttributeError(f"{name}: {expected}, got {value!r}")
-            given = {name: value}
-        elif type(value) is tree.kind:
-            given = tree.flatten(value, f"{name}.")
-        else:
-            raise TypeError(f"{name}: expected a {tree.kind.__name__}, got {value!r}")
-        changed = {}
-        for parameter in definition.parameters:
-            path = parameter.name
-            if path in given and not (isinstance(tree, Tree) and given[path] is before[path]):
-                changed[path] = parameter.check(_one_range(path, given[path]))
-                if isinstance(before[path], np.ndarray) and parameter.is_array:
-                    # Row functions are compiled for its axes; and where a sub-env is in an array of a part, which any
-                    # market may have, is part of its state.
-                    length = None if "." not in path else before[path].shape
-                    axes, got = before[path].ndim, np.shape(changed[path])
-                    if len(got) != axes or length not in (None, got):
-                        expected = f"an array of {axes} axes" if length is None else f"an array of shape {length}"
-                        raise ValueError(f"{path}: expected {expected}, as before, got shape {got}")
-                constants = (str, bool, type(None))
-                is_fixed = path in self._fixed or any(isinstance(each[path], constants) for each in (before, changed))
-                if is_fixed and not (isinstance(tree, Tree) and np.array_equal(changed[path], before[path])):
-                    expected = "expected it to stay as it was when the env was made"
-                    raise AttributeError(f"{path}: {expected}, got {given[path]!r}")
-        here = dict(self.__dict__)
-        try:
-            given = {**before, **changed}
-            values = _check(definition, given)
-            if self._has_reset and self.held_parameters and not self.held_parameters.keys() & changed:
-                held = {path: self._read_column(column) for path, column in self.held_parameters.items()}
-                _check(definition, {**given, **held})
-            self._install(values, changed)
-            if self._uses_streams and self._has_reset:
-                self.streams  # noqa: B018 - those of the reset, if nothing has asked for them yet
-        except BaseException:  # what has been made of it is new memory
-            self.__dict__.update(here)
-            self._bind_clock_and_streams()
-            raise
-
-    def _read_column(self, path: str) -> Any:
-        tree = self._definition.state.fields.get(path)
-        if isinstance(tree, Tree):
-            return tree.build(self._read_column, f"{path}.")
-        return np.array(self._columns[f"s_{as_word(path)}"])
-
-    def _read_attr(self, name: str) -> list[Any]:  # of a part its numbers in each sub-env
-        found = super()._read_attr(name)
-        return found if name not in self._definition.params.fields else self._split_part(name) or found
-
-    def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method, or read an attribute, of every sub-env (see ``VecEnv.call``)."""
-        found = super().call(method, *args, **kwargs)
-        return found if method not in self._definition.params.fields else self._split_part(method) or found
-
-    def _split_part(self, name: str) -> list[Any]:
-        """A part of ``Params`` for each sub-env; none of what is no part."""
-        tree = self._definition.params.fields[name]
-        if not isinstance(tree, Tree):
-            return []
-        are_rows = {*self._values.columns, *self._values.ranges}
-        read = {path: self._read_parameter(path) for path in tree.leaves(f"{name}.")}
-        return [
-            tree.build(lambda path: read[path][row] if path in are_rows else read[path], f"{name}.")  # noqa: B023
-            for row in range(self.num_envs)
-        ]
-
-    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None) -> None:
-        """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
-
-        Raises:
-            ValueError: A parameter that is drawn at resets is to be changed for some sub-envs alone: the others would
-                not draw it any more.
-        """
-        ranges = [path for path in self._values.ranges if path == name or path.startswith(f"{name}.")]
-        if indices is not None and ranges:
-            expected = f"expected all sub-envs, since {ranges[0]} is drawn at resets ({self._values.given[ranges[0]]})"
-            raise ValueError(f"set_attr({name!r}, indices=...): {expected}, got {indices!r}")
-        super().set_attr(name, values, indices)
-
-    def _write_attr(self, name: str, values: list[Any] | Any) -> None:
-        if name in _WRITTEN:
-            raise AttributeError(f"set_attr: {type(self).__name__}.{name}: expected it to stay as the class writes it")
-        tree = self._definition.params.fields.get(name)
-        if isinstance(tree, Tree) and isinstance(values, list):
-            every = inputs.spread_values(name, values, self.num_envs)
-            for each in every:
-                if type(each) is not tree.kind:
-                    raise TypeError(f"{name}: expected a {tree.kind.__name__} for each sub-env, got {each!r}")
-            rows = [tree.flatten(each, f"{name}.") for each in every]
-            values = tree.build(lambda path: _joined([row[path] for row in rows]), f"{name}.")
-        parameter = next((each for each in self._definition.parameters if each.name == name), None)
-        if parameter is not None and parameter.is_array and isinstance(values, list):
-            every = inputs.spread_values(name, values, self.num_envs)
-            if not all(np.array_equal(each, every[0]) for each in every):
-                raise ValueError(f"{name}: expected one array for all sub-envs, got others for some")
-            values = every[0]
-        elif parameter is not None and isinstance(values, np.ndarray) and values.ndim and not parameter.is_array:
-            values = list(values)  # one for each sub-env
-        super()._write_attr(name, values)
 
     # -- resets and the hooks ------------------------------------------------------------------------------
 
@@ -525,6 +391,25 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._fused.observe(self.num_envs, rows, self._addresses, *seen, *self._arrays)
         return self._as_batch(0, seen)
 
+    def _action_mask(self) -> Any:
+        masks = self._fused.market.masks
+        if masks is None:  # a subclass says of itself that it has masks
+            return None
+        space = mask_space(self.action_space)
+        arrays = []
+        for each, part in zip(leaves(space, "")[0], masks.parts, strict=True):
+            arrays.append(self._native.buffers.take((self.num_envs, *part.shape), part.dtype))
+            arrays[-1].fill(2 if isinstance(each, MultiDiscrete) else 1)
+        self._fused.mask(self.num_envs, np.arange(self.num_envs), self._addresses, *arrays, *self._arrays)
+        return _as_batch(leaves(space, ""), arrays)
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether the market says which actions make sense."""
+        own = type(self)
+        is_hook = own._action_mask is not KernelVecEnv._action_mask or own.action_mask is not NativeVecEnv.action_mask
+        return is_hook or "mask_row" in self._definition.functions
+
     def _check_width(self, row: NDArray[np.intp]) -> None:
         """Refuse an ``observe_row`` that leaves out items of what it is given, or writes on behind them."""
         where = f"{type(self).__name__}.observe_row: observation"
@@ -579,30 +464,17 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
 
     def _run(self, compiled: Any, actions: Any) -> tuple[int, list[NDArray[Any]], dict[str, NDArray[Any]]]:
         """Call the compiled step: how many ended, rewards, flags and observations, and infos."""
-        n = self.num_envs
+        n, results = self.num_envs, self._results
         given = self._flat_actions(actions)
-        if n < _FEW:
-            addresses = self._addresses
-        else:
-            take = self._lent.take
-            slabs = [take((size,), _BYTES) for size in self._lent_bytes]
-            loans: list[Any] = [slab.base for slab in slabs]
-            bases = [loan.address for loan in loans]
-            addresses = self._addresses.copy()
-            addresses[1 : 1 + len(self._lent_starts)] = [bases[k] + start for k, start in self._lent_starts]
+        addresses, slabs = (self._addresses, None) if results.are_few else results.lend(self._addresses)
         total = compiled(n, addresses, *given, *self._arrays)
         if total < 0:
             self._has_reset = True
             self._refuse(actions)
-        if n < _FEW:
-            arrays = [array.copy() for array in self._scratch]
-            infos = {key: column.copy() for key, column in zip(self._told, self._told_columns, strict=True)}
-        else:
-            arrays = [np.ndarray(shape, dtype, slabs[k], start) for k, start, shape, dtype in self._lent_arrays]
-            infos = {
-                key: np.ndarray(shape, dtype, slabs[k], start) for key, (k, start, shape, dtype) in self._lent_infos
-            }
-        return total, arrays, infos
+        if slabs is not None:
+            return total, *results.over(slabs)
+        infos = {key: column.copy() for key, column in results.told.items()}
+        return total, [array.copy() for array in results.scratch], infos
 
     def step_alone(self, actions: Any) -> StepResult[Any]:
         """A step of an env of one sub-env without autoreset, with no batch made of its result.
@@ -620,10 +492,10 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._has_reset = True
         if total < 0:
             self._refuse(actions)
-        rewards, terminated, truncated, *seen = self._scratch
+        rewards, terminated, truncated, *seen = self._results.scratch
         info = {}
         if not self._columns["absent"][0]:
-            info = {key: column_item(column, 0) for key, column in zip(self._told, self._told_columns, strict=True)}
+            info = {key: column_item(column, 0) for key, column in self._results.told.items()}
         observation = next(layout.iterate(self.observation_space, self._as_batch(0, seen), 1))
         observation = layout.copy_row(self.observation_space, observation)
         return StepResult(observation, rewards.item(0), terminated.item(0), truncated.item(0), info)
@@ -641,16 +513,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         return [part if part.flags.carray else np.array(part, order="C") for part in parts]
 
     def _as_batch(self, which: int, arrays: list[NDArray[Any]]) -> Any:
-        spaces, names = self._leaves[which]
-        if names is False and spaces[0].shape:
-            return arrays[0]
-        shaped = [
-            array.reshape(len(array)) if space.shape == () and array.ndim == 2 else array
-            for space, array in zip(spaces, arrays, strict=True)
-        ]
-        if names is False:
-            return shaped[0]
-        return tuple(shaped) if names is True else dict(zip(names, shaped, strict=True))
+        return _as_batch(self._leaves[which], arrays)
 
     def _reset_ended(self, done: NDArray[np.intp], arrays: list[NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Reset the sub-envs that ended with the options that a function of their index gives."""
@@ -692,24 +555,15 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
     # -- snapshots -----------------------------------------------------------------------------------------
 
     @property
-    def _snapshot_memory(self) -> snapshots.MemoryRows:
+    def _snapshot_memory(self) -> MemoryRows:
         if self._memory_rows is None:
-            self._memory_rows = snapshots.MemoryRows(self)
+            self._memory_rows = MemoryRows(self)
         return self._memory_rows
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
         if not self._is_fused:
             return super()._snapshot_keep(rows, is_whole)
-        self.streams  # noqa: B018 - seeded when first asked for
-        kept = self._snapshot_memory.keep(rows, is_whole)
-        found = self._snapshot_rows(rows) if self._keeps_more else super()._snapshot_rows(rows)
-        own = {f"state.{name}": column for name, column in found.items() if f"state.{name}" not in kept}
-        return Kept({**kept, **own} if own else kept, self._snapshot_shared(), {})
-
-    @property
-    def _keeps_more(self) -> bool:
-        """Whether a subclass says itself what it holds of some sub-envs, beside what is in the memory."""
-        return not is_of_kit(type(self)._snapshot_rows)
+        return self._snapshot_memory.snapshot(rows, is_whole)
 
     def _show_ends(self, observations: Any) -> None:
         if not self._is_fused:
@@ -719,37 +573,12 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
             layout.put(observations, rows, self._as_batch(0, [final[rows] for final in self._finals]))
 
     def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
-        if keep_parameters:  # those that sub-envs have of their own, in place of the snapshot's
-            now = {f"state.{name}": column for name, column in self._snapshot_rows(rows).items()}
-            columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
-            others = {name: column for name, column in columns.items() if not name.startswith(snapshots.PARAMS)}
-            own = {name: column for name, column in now.items() if name.startswith(snapshots.PARAMS)}
-            kept = kept._replace(columns={**others, **own})
+        if keep_parameters:
+            self._snapshot_memory.require_shapes(kept.shared)
+            kept = self._snapshot_memory.with_own_parameters(rows, kept)
         if not self._is_fused:
             return super()._restorer(rows, kept, keep_parameters)
-        if not self._snapshot_memory.fits(kept.columns):
-            require_columns(self._snapshot_keep(rows[:0], False).columns, kept.columns)
-        if not keep_parameters:
-            require_equal(self._snapshot_shared(), kept.shared, "restore(snapshot)")
-
-        if kept.whole is None:
-            self._require_untouched(rows, kept.columns)
-
-        def commit() -> None:
-            self.streams  # noqa: B018 - seeded when first asked for
-            self._snapshot_memory.put_back(rows, kept.columns, kept.whole is not None)
-            own = (
-                self._snapshot_rows(rows[:0])
-                if self._keeps_more
-                else super(KernelVecEnv, self)._snapshot_rows(rows[:0])
-            )
-            columns = {name: np.array(spread(kept.columns[f"state.{name}"], len(rows))) for name in own}
-            if self._keeps_more:
-                self._restore_rows(rows, columns)
-            else:
-                super(KernelVecEnv, self)._restore_rows(rows, columns)
-
-        return commit
+        return self._snapshot_memory.restorer(rows, kept, keep_parameters)
 
     def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
         kept = self._snapshot_memory.keep(indices)
@@ -764,7 +593,7 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
         self._snapshot_memory.put_back(indices, kept)
 
     def _snapshot_shared(self) -> dict[str, Any]:
-        return {**super()._snapshot_shared(), **self._snapshot_memory.shared}
+        return self._snapshot_memory.shared(super()._snapshot_shared()).copy()
 
     @staticmethod
     def _snapshot_base_names() -> frozenset[str]:
@@ -782,9 +611,9 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_fused", "_compiled", "_columns", "_addresses", "_scratch", "_scratch_told", "_told_columns"):
+        for name in ("_fused", "_compiled", "_columns", "_addresses", "_results", "_finals", "_resets", "_arrays"):
             state.pop(name, None)
-        for name in ("_finals", "_resets", "_arrays", "_options", "_definition", "_memory_rows"):
+        for name in ("_options", "_definition", "_memory_rows"):
             state.pop(name, None)
         return state
 
@@ -804,44 +633,36 @@ class KernelVecEnv(NativeVecEnv[ObsType, ActType]):
 def _is_reserved(name: str) -> bool:
     """Whether a name is one of the base class, or of what a market's class writes."""
     annotated = (vars(kind).get("__annotations__", ()) for kind in KernelVecEnv.__mro__)
-    return hasattr(KernelVecEnv, name) or name in _WRITTEN or any(name in names for names in annotated)
+    return hasattr(KernelVecEnv, name) or name in WRITTEN or any(name in names for names in annotated)
 
 
 def _before_base(kind: type) -> list[type]:
     return list(kind.__mro__[: kind.__mro__.index(KernelVecEnv)])
 
 
-def _bind(definition: Definition, given: dict[str, Any]) -> Any:
-    """A ``Params``, as Python would bind it."""
-    names, defaults = definition.params.fields, definition.params.kind._field_defaults
-    for name in given:
-        if name not in names:
-            raise TypeError(f"{definition.name}() got an unexpected keyword argument {name!r}")
-    missing = [name for name in names if name not in given and name not in defaults]
-    if missing:
-        raise TypeError(f"{definition.name}() missing required keyword arguments: {', '.join(map(repr, missing))}")
-    return definition.params.kind(**given)
-
-
-def _check(definition: Definition, given: dict[str, Any]) -> Values:
-    """Parameters, checked by their annotations and by the market."""
-    checked = {each.name: each.check(given[each.name]) for each in definition.parameters}
-    values = Values(definition.params, definition.parameters, checked)
-    if "check" in definition.plain:
-        for params, where in values.combinations():
-            try:
-                definition.plain["check"](params)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"{error}{where}") from None
-    return values
+def _as_batch(leaves: Any, arrays: list[NDArray[Any]]) -> Any:
+    """The arrays of the parts of a space, nested like it."""
+    spaces, names = leaves
+    if names is False and spaces[0].shape:
+        return arrays[0]
+    shaped = [
+        array.reshape(len(array)) if space.shape == () and array.ndim == 2 else array
+        for space, array in zip(spaces, arrays, strict=True)
+    ]
+    if names is False:
+        return shaped[0]
+    return tuple(shaped) if names is True else dict(zip(names, shaped, strict=True))
 
 
 def _signature(definition: Definition, init: Callable[..., None]) -> inspect.Signature:
     """The parameters of a market, then what an ``__init__`` of its own takes besides, then those of every market."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     defaults = definition.params.kind._field_defaults
+    told = annotations_of(definition.params.kind, f"{definition.name}.Params")
     params = [
-        inspect.Parameter(name, keyword, default=defaults.get(name, inspect.Parameter.empty))
+        inspect.Parameter(
+            name, keyword, default=defaults.get(name, inspect.Parameter.empty), annotation=as_argument(told[name])
+        )
         for name in definition.params.fields
     ]
     base = inspect.signature(KernelVecEnv.__init__).parameters.values()
@@ -853,18 +674,3 @@ def _signature(definition: Definition, init: Callable[..., None]) -> inspect.Sig
         if each.kind is keyword and each.name not in known
     ]
     return inspect.Signature([ours[0], *params, *own, *ours[1:]])
-
-
-def _joined(values: list[Any]) -> Any:
-    """One value for each sub-env, or one for all where they are the same."""
-    return values[0] if all(each is values[0] or np.array_equal(each, values[0]) for each in values) else values
-
-
-def _one_range(path: str, value: Any) -> Any:
-    """The values of ``set_attr``, one ``Randomized`` instead of one for each sub-env."""
-    every = value.tolist() if isinstance(value, np.ndarray) and value.dtype == object else value
-    if not isinstance(every, list) or not any(isinstance(each, Randomized) for each in every):
-        return every
-    if any(each != every[0] for each in every):
-        raise ValueError(f"{path}: expected one Randomized(low, high) for all sub-envs, got {every}")
-    return every[0]

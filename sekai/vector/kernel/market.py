@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sekai.batching.slab import as_word
-from sekai.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
+from sekai.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space, mask_space
 from sekai.vector.kernel.definition import Definition, leaves, told_keys
 from sekai.vector.kernel.parameters import (
     Parameter,
@@ -82,6 +82,9 @@ def make_market(
         _batch(spaces[which], f"{name}.{which}", which == "action_space")
         for which in ("observation_space", "action_space")
     )
+    masks = None
+    if "mask_row" in definition.functions:
+        masks = _batch(mask_space(spaces["action_space"]), f"{name}.mask_row: mask", False)
     for key in (*infos, *reset_infos):
         if by_path[key].kind == "constant":
             raise TypeError(f"{key}: expected a number, since {name} tells it in infos, got {by_path[key].value!r}")
@@ -100,6 +103,7 @@ def make_market(
         randomized=tuple(by_path[path].name for path in values.ranges),
         actions=acted,
         observations=seen,
+        masks=masks,
         infos={key: by_path[key] for key in infos},
         reset_infos={key: by_path[key] for key in reset_infos},
         limited=limited,

@@ -169,11 +169,11 @@ def read_tree(kind: Any, where: str, parts: Mapping[str, Any] | None = None) -> 
         if "__" in name:
             raise TypeError(f"{path}: expected a name without two underscores in a row")
         each = annotations[name]
-        if parts is None and (isinstance(each, PartOf) or _takes_parts(each)):
+        if parts is None and (isinstance(each, PartOf) or takes_parts(each)):
             raise TypeError(f"{path}: expected parts of any class to be fields of a market's own, not of a part")
         if isinstance(each, PartOf):
             each = _class_of_part(each, path, parts or {})
-        elif _takes_parts(each):
+        elif takes_parts(each):
             each = (parts or {}).get(name, each)
         fields[name] = read_tree(each, path) if _is_named_tuple(each) else each
     return Tree(kind, fields)
@@ -287,10 +287,15 @@ def read_parameters(tree: Tree, where: str) -> tuple[Parameter, ...]:
     Raises:
         TypeError: An annotation says nothing that is known.
     """
-    return tuple(_read(path, annotation, f"{where}.{path}") for path, annotation in tree.leaves().items())
+    return tuple(read_parameter(path, annotation, f"{where}.") for path, annotation in tree.leaves().items())
 
 
-def _read(name: str, annotation: Any, where: str) -> Parameter:
+def read_parameter(name: str, annotation: Any, owner: str = "") -> Parameter:
+    """One field of a ``Params`` class; ``owner`` is what error messages put before its name.
+
+    Raises:
+        TypeError: The annotation says nothing that is known.
+    """
     if annotation in (Any, object):
         return Parameter(name, None, (), False, is_object=True)
     parts = list(get_args(annotation)) if get_origin(annotation) in (Union, types.UnionType) else [annotation]
@@ -298,16 +303,16 @@ def _read(name: str, annotation: Any, where: str) -> Parameter:
     numbers_of = [float if issubclass(kind, (float, np.floating)) else int for kind in kinds if _is_number(kind)]
     constants = tuple(kind for kind in kinds if kind in (str, bool, type(None)))
     is_array = any(isinstance(kind, type) and issubclass(kind, np.ndarray) for kind in kinds)
-    takes_parts = _takes_parts(annotation)
-    known = len(numbers_of) + len(constants) + is_array + takes_parts
-    if known < len(kinds) or not kinds or (numbers_of and (is_array or takes_parts)):
+    of_parts = takes_parts(annotation)
+    known = len(numbers_of) + len(constants) + is_array + of_parts
+    if known < len(kinds) or not kinds or (numbers_of and (is_array or of_parts)):
         expected = "an annotation of float, int, bool, str, None, np.ndarray, tuple or Any"
-        raise TypeError(f"{where}: expected {expected}, got {annotation}")
+        raise TypeError(f"{owner}{name}: expected {expected}, got {annotation}")
     number = float if float in numbers_of else int if numbers_of else None
-    return Parameter(name, number, constants, is_array, is_part=takes_parts)
+    return Parameter(name, number, constants, is_array, is_part=of_parts)
 
 
-def _takes_parts(annotation: Any) -> bool:
+def takes_parts(annotation: Any) -> bool:
     """Whether a field may hold a part of any class."""
     return annotation is tuple or tuple in get_args(annotation)
 

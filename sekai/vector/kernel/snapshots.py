@@ -1,91 +1,207 @@
-"""What a snapshot of a row market holds: columns of its memory, copied in one compiled call."""
+"""What a snapshot of a row market holds: columns of its memory, copied at once, and what a subclass has besides."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.batching.slab import Column, Slab, as_word, padded
-from sekai.snapshots import SlabColumns, fingerprint
+from sekai.batching.slab import Column, Slab, as_word
+from sekai.snapshots.agreement import fingerprint, name_of_class, require_columns, require_equal
+from sekai.snapshots.attributes import StateByAttributes, has_no_state, is_of_kit
+from sekai.snapshots.columns import SlabColumns, places_of, spread
+from sekai.snapshots.snapshot import Kept
+from sekai.vector.kernel.parameters import flat_record
 
 if TYPE_CHECKING:
     from sekai.vector.kernel.env import KernelVecEnv
 
 #: What names of the parameters that sub-envs have of their own begin with.
-PARAMS = "state.params."
-#: Of sub-envs that may be frozen, what they show meanwhile.
-_ENDS = ("frozen", "was_terminated", "was_truncated", "absent")
+_PARAMS = "state.params."
+#: What names of the shapes of arrays that all sub-envs share begin with.
+_SHAPE = "shape of "
+#: Which of the columns has the steps of each episode.
+_CLOCK = 2
+_FIRST = np.zeros(1, np.int64)
 
 
 class MemoryRows:
     """Reads and writes those columns of a market's memory that are part of a snapshot.
 
     Args:
-        vec: The env, with the memory that it has now.
-
-    Attributes:
-        shared: Fingerprints of the parameters that are one value, or one range, for all sub-envs.
+        vec: The env, with the memory and the parameters that it has now.
     """
 
     def __init__(self, vec: KernelVecEnv[Any, Any]) -> None:
+        from sekai.kernels.slabs import copy_rows
+
+        self._copy_rows = copy_rows
+        n, columns = vec.num_envs, vec._columns
+        own = [*vec._values.columns, *vec._values.ranges]
+        names = {"key": "random.key", "counter": "random.counter", "began": "elapsed_steps"}
+        names |= {f"p_{as_word(path)}": f"{_PARAMS}{path}" for path in own}
+        names |= {f"s_{as_word(path)}": f"state.{path}" for path in vec._definition.columns}
+        market = vec._fused.market
+        carried = [*market.carried(freezes=not vec.autoreset)]
+        slab = Slab.of(Column(names.get(each.name, each.name), each.dtype, each.shape) for each in carried)
+        starts = {each.name: start for each, start in market.memory.places(n)}
         self._vec = vec
-        own = sorted([*vec._values.columns, *vec._values.ranges])
-        names = {"random.key": "key", "random.counter": "counter", "elapsed_steps": "began"}
-        if not vec.autoreset:
-            names |= {name: name for name in (*_ENDS, *(f"final{k}" for k in range(len(vec._finals))))}
-        names |= {f"{PARAMS}{path}": f"p_{as_word(path)}" for path in own}
-        names |= {f"state.{path}": f"s_{as_word(path)}" for path in vec._definition.columns}
-        columns = vec._columns
-        self._slab = Slab.of(Column(name, columns[of].dtype, columns[of].shape[1:]) for name, of in names.items())
-        starts = {each.name: start for each, start in vec._fused.market.memory.places(vec.num_envs)}
-        self._starts = np.array([starts[of] for of in names.values()])
-        self._row_bytes = np.array([each.row_bytes for each in self._slab.columns])
-        self._sizes = np.array([padded(each.row_bytes * vec.num_envs) for each in self._slab.columns])
+        self._one, self._all = places_of(slab, 1), places_of(slab, n)
+        self._slab = self._one.slab
+        self._words = vec._memory.view(np.int64)
+        self._starts = np.array([starts[each.name] for each in carried])
+        self._to_one = np.array([self._starts, self._one.starts, self._one.row_bytes])
+        self._from_one = np.array([self._one.starts, self._starts, self._one.row_bytes])
+        first = int(self._starts[0]) // 8
+        self._carried = self._words[first : first + self._all.words]
+        self._now, self._began = columns["slot_now"], columns["began"]
         self._derives = "derive_row" in vec._definition.functions and bool(own)
-        self.shared = {
+        self._fingerprints = {
             f"params.{path}": str(value)
             if path in vec._values.ranges
             else fingerprint(value, f"snapshot(): {type(vec).__name__}.{path}")
             for path, value in vec._values.given.items()
             if path not in vec._values.columns
         }
+        # Parts of other functions may have the same fields.
+        self._fingerprints |= {f"params.{name}": name_of_class(kind) for name, kind in vec._definition.parts.items()}
+        told = {f"p_{as_word(path)}": f"params.{path}" for path in vec._values.given}
+        if vec._prepared is not None:
+            told |= {f"d_{as_word(path)}": f"derived.{path}" for path in flat_record(vec._prepared)}
+        arrays = zip(market.arrays, vec._arrays, strict=True)
+        self._fingerprints |= {f"{_SHAPE}{told[each.name]}": str(array.shape) for each, array in arrays}
+        kind = type(vec)
+        is_default = is_of_kit(kind._snapshot_rows) and is_of_kit(kind._restore_rows)
+        # Whose methods say what the market holds besides: those of its class if it writes them, else the default's.
+        self._more: type[StateByAttributes] = StateByAttributes if is_default else kind
+        self._settings: dict[str, Any] = {}
+        self._shared = self._fingerprints
+
+    def shared(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """What is the same for all sub-envs, not to be written to.
+
+        Args:
+            settings: What is besides the parameters that are one value, or one range, for all.
+        """
+        if settings != self._settings:
+            self._settings, self._shared = settings, self._fingerprints | settings
+        return self._shared
+
+    # -- the market, with what a subclass holds besides ----------------------------------------------------
+
+    @property
+    def _is_all(self) -> bool:
+        """Whether the market holds nothing beside what is in the memory."""
+        return self._more is StateByAttributes and has_no_state(self._vec)
+
+    def snapshot(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        """What a snapshot of some rows holds; ``is_whole`` where it is of all of them."""
+        vec = self._vec
+        vec._native.streams.get()  # seeded when first asked for
+        whole = vec._native.generator.keep(rows, is_whole)
+        kept = self.keep(rows, is_whole or vec.num_envs == len(rows) == 1)
+        if self._is_all:
+            return Kept(kept, self.shared(vec._snapshot_settings()).copy(), whole)
+        return Kept(self._with_more(rows, kept), vec._snapshot_shared(), whole)
+
+    def _with_more(self, rows: NDArray[np.intp], kept: SlabColumns) -> Mapping[str, NDArray[Any]]:
+        """The columns that are in the memory, with what a subclass holds of these rows besides."""
+        found = self._more._snapshot_rows(self._vec, rows)
+        own = {f"state.{name}": column for name, column in found.items() if f"state.{name}" not in kept}
+        return {**kept, **own} if own else kept
+
+    def require_shapes(self, shared: Mapping[str, Any]) -> None:
+        """ValueError where a snapshot is of arrays of other shapes, in which its rows may be in places that are none.
+
+        Args:
+            shared: What its sub-envs have in common.
+        """
+        expected, got = (
+            {name: shape for name, shape in each.items() if name.startswith(_SHAPE)}
+            for each in (self._fingerprints, shared)
+        )
+        require_equal(expected, got, "restore(snapshot)")
+
+    def with_own_parameters(self, rows: NDArray[np.intp], kept: Kept) -> Kept:
+        """What was kept of some rows, with the parameters that these have of their own in place of those."""
+        now = {f"state.{name}": column for name, column in self._vec._snapshot_rows(rows).items()}
+        columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
+        others = {name: column for name, column in columns.items() if not name.startswith(_PARAMS)}
+        own = {name: column for name, column in now.items() if name.startswith(_PARAMS)}
+        return kept._replace(columns={**others, **own})
+
+    def restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        """See ``VecEnv._restorer``."""
+        vec, is_all = self._vec, self._is_all
+        if not (is_all and self.fits(kept.columns)):
+            none = rows[:0]
+            require_columns(self.keep(none) if is_all else self._with_more(none, self.keep(none)), kept.columns)
+        if not keep_parameters:
+            shared = self.shared(vec._snapshot_settings()) if is_all else vec._snapshot_shared()
+            if shared != kept.shared:
+                require_equal(shared, kept.shared, "restore(snapshot)")
+        if kept.whole is None and not is_all:
+            vec._require_untouched(rows, kept.columns)
+        commit_generator = vec._native.generator.restorer(rows, kept.whole)
+        are_all = kept.whole is not None or vec.num_envs == len(rows) == 1
+
+        def commit() -> None:
+            vec._native.streams.get()  # seeded when first asked for
+            self.put_back(rows, kept.columns, are_all)
+            if not is_all:
+                more = self._more
+                own = more._snapshot_rows(vec, rows[:0])
+                columns = {name: np.array(spread(kept.columns[f"state.{name}"], len(rows))) for name in own}
+                more._restore_rows(vec, rows, columns)
+            commit_generator()
+
+        return commit
+
+    # -- the memory ----------------------------------------------------------------------------------------
 
     def keep(self, rows: NDArray[np.intp], are_all: bool = False) -> SlabColumns:
         """The columns of some rows; ``are_all`` where they are all in their order."""
-        from sekai.kernels.slabs import copy_columns, copy_rows
-
-        memory, count = self._vec._memory, len(rows)
-        kept = SlabColumns(self._slab, count)
+        count = len(rows)
+        places = self._all if are_all else self._one if count == 1 else places_of(self._slab, count)
+        kept = SlabColumns(places)
+        words = kept.words
         if are_all:
-            copy_columns(memory, self._starts, kept.memory, kept.starts, self._sizes)
+            words[:] = self._carried
+        elif count == 1:
+            self._copy_rows(self._words, rows, words, _FIRST, self._to_one)
         else:
-            copy_rows(memory, self._starts, rows, kept.memory, kept.starts, np.arange(count), self._row_bytes)
-        elapsed = kept.view("elapsed_steps")  # so far when each episode began
-        np.subtract(self._vec._native.clock.now, elapsed, out=elapsed)
+            copied = np.array([self._starts, places.starts, places.row_bytes])
+            self._copy_rows(self._words, rows, words, np.arange(count), copied)
+        start = places.offsets[_CLOCK]
+        if count == 1:  # without the price of arrays
+            words[start] = self._now.item() - words.item(start)
+        else:
+            elapsed = words[start : start + count]  # so far when each episode began
+            np.subtract(self._now, elapsed, elapsed)
         return kept.freeze()
 
     def put_back(self, rows: NDArray[np.intp], columns: Mapping[str, NDArray[Any]], are_all: bool = False) -> None:
-        """Let rows be what ``keep`` gave of as many, or of one for all of them."""
-        from sekai.kernels.slabs import copy_columns, copy_rows
-
-        vec, memory, count = self._vec, self._vec._memory, len(rows)
-        if isinstance(columns, SlabColumns) and columns.slab == self._slab:
-            kept = columns
-        else:
-            kept = SlabColumns.of(self._slab, columns)
+        """Let rows be what ``keep`` gave of as many, or of one for all of them; ``are_all`` as above."""
+        vec, count = self._vec, len(rows)
+        kept = columns if self.fits(columns) else SlabColumns.of(self._slab, columns)
         if are_all:
-            copy_columns(kept.memory, kept.starts, memory, self._starts, self._sizes)
+            self._carried[:] = kept.words
+        elif kept.count == 1:
+            each = _FIRST if count == 1 else np.zeros(count, np.int64)
+            self._copy_rows(kept.words, each, self._words, rows, self._from_one)
         else:
-            of_kept = np.arange(count) if kept.count == count else np.zeros(count, np.int64)
-            copy_rows(kept.memory, kept.starts, of_kept, memory, self._starts, rows, self._row_bytes)
-        began = vec._columns["began"]
-        if are_all:
-            np.subtract(vec._native.clock.now, began, out=began)
+            copied = np.array([kept.places.starts, self._starts, kept.places.row_bytes])
+            self._copy_rows(kept.words, np.arange(count), self._words, rows, copied)
+        began = self._began  # which has the steps of each episode so far
+        if count == 1:
+            row = rows.item()
+            began[row] = self._now.item() - began.item(row)
+        elif are_all:
+            np.subtract(self._now, began, began)
         else:
-            began[rows] = vec._native.clock.now - began[rows]
+            began[rows] = self._now - began[rows]
         for path in vec._values.columns:  # of what was given
             given = np.array(vec._columns[f"p_{as_word(path)}"])
             given.flags.writeable = False
@@ -93,6 +209,6 @@ class MemoryRows:
         if self._derives:
             vec._fused.derive(vec.num_envs, rows, vec._addresses, *vec._arrays)
 
-    def fits(self, columns: Mapping[str, NDArray[Any]]) -> bool:
+    def fits(self, columns: Mapping[str, NDArray[Any]]) -> TypeGuard[SlabColumns]:
         """Whether columns are for certain of the same layout; others may be, too."""
-        return isinstance(columns, SlabColumns) and columns.slab is self._slab
+        return type(columns) is SlabColumns and columns.places.slab is self._slab

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -17,24 +15,19 @@ from sekai.batching.buffers import Buffers
 from sekai.batching.episodes import EndedBatch, MaskEpisodes
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import snapshot_columns
+from sekai.batching.masks import check_masks, full_masks, rows_of_masks
 from sekai.checks import check_count
 from sekai.errors import InvalidObservation
 from sekai.results import VecResetResult, VecStepResult
-from sekai.snapshots import (
-    RNG,
-    Kept,
-    StateByAttributes,
-    dumps,
-    fingerprint,
-    require_columns,
-    require_equal,
-    require_untouched,
-    spread,
-)
-from sekai.spaces import Space
+from sekai.snapshots.agreement import fingerprint, require_columns, require_equal
+from sekai.snapshots.attributes import StateByAttributes, require_untouched
+from sekai.snapshots.columns import spread
+from sekai.snapshots.snapshot import Kept
+from sekai.spaces import Space, mask_space
 from sekai.types import ActType, InfoArrays, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.native.clock import Clock
+from sekai.vector.native.generator import SharedGenerator
 from sekai.vector.native.seeded import SeededStreams
 
 if TYPE_CHECKING:
@@ -48,7 +41,7 @@ _OWN_NAMES = frozenset(
     {
         *("num_envs", "observation_space", "action_space", "autoreset", "spec", "metadata", "render_mode"),
         *("_native", "_closed", "_has_reset", "_batch_spaces", "_is_examined", "_untouched"),
-        *(f"_NativeVecEnv__{name}" for name in ("last_actions", "name_of_step", "name_of_observe", "rng", "rng_start")),
+        *(f"_NativeVecEnv__{name}" for name in ("last_actions", "name_of_step", "name_of_observe")),
     }
 )
 _FLOAT64, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
@@ -61,6 +54,7 @@ class _Parts:
         clock: The steps of each episode.
         episodes: Who is frozen.
         streams: The random streams.
+        generator: What sub-envs share besides.
         buffers: The memory of results.
         rows_buffers: The memory of results of some sub-envs: as many sizes as there are, so none is kept.
         autoreset_options: As given.
@@ -79,6 +73,7 @@ class _Parts:
         self.clock = clock
         self.episodes = episodes
         self.streams = streams
+        self.generator = SharedGenerator()
         self.buffers = buffers
         self.rows_buffers = Buffers(least=sys.maxsize)
         self.autoreset_options = autoreset_options
@@ -168,8 +163,6 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         self.__last_actions: Any = None
         self.__name_of_step = f"{type(self).__name__}._step()"
         self.__name_of_observe = f"{type(self).__name__}._observe()"
-        self.__rng: np.random.Generator | None = None  # made when it is first asked for
-        self.__rng_start: np.random.SeedSequence | None = None
 
     # -- what a subclass writes ----------------------------------------------------------------------------
 
@@ -213,6 +206,19 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
     def _reset_infos(self, indices: NDArray[np.intp]) -> InfoArrays:
         """Info arrays of freshly reset sub-envs, with a leading axis of ``len(indices)``; the default has none."""
         return {}
+
+    def _action_mask(self) -> Any:
+        """Which actions make sense now, a batch of masks; the default has none.
+
+        The masks are for policies: ``step()`` still takes every action of the action space, and does what the market
+        says of one that was left out. May be live state, which is copied.
+
+        Returns:
+            None where nothing is left out; else bools or integers, nested like
+            ``sekai.space_utils.mask_space(action_space)``, each part with a first axis of ``num_envs``: (num_envs, n)
+            for a ``Discrete``, a tuple of such arrays for a ``MultiDiscrete``.
+        """
+        return None
 
     def _new_array(self, dtype: DTypeLike, *shape: int) -> NDArray[Any]:
         """An array (num_envs, *shape) for what ``_step()`` and ``_observe()`` return, its values undefined.
@@ -268,8 +274,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         seed_sequence = inputs.merge_seeds(seed, self.num_envs, lambda: self.rng)
         self._has_reset = False
         self._native.streams.reseed(seed)
-        if seed_sequence is not None:
-            self.__rng, self.__rng_start = None, seed_sequence
+        self._native.generator.reseed(seed_sequence)
         everyone = np.arange(self.num_envs)
         self._native.episodes.begin()
         columns = self.__restart(everyone, every_options)
@@ -300,8 +305,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
             self._native.streams.reseed_some(rows, drawn)
         else:  # of an int, thousands follow at once
             self._native.streams.reseed(merged)
-        if sequence is not None:
-            self.__rng, self.__rng_start = None, sequence
+        self._native.generator.reseed(sequence)
 
     # -- snapshots -----------------------------------------------------------------------------------------
 
@@ -312,10 +316,14 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
 
     def _snapshot_shared(self) -> dict[str, Any]:
         """What is the same for all sub-envs and no step changes: a snapshot of another is no snapshot of this."""
-        given = self._native.autoreset_options
-        options = "a function" if callable(given) else fingerprint(given, "snapshot(): autoreset_options")
-        told = {"max_episode_steps": self._native.clock.limit, "autoreset_options": options}
-        return {**told, **self._snapshot_others()}
+        return self._snapshot_settings() | self._snapshot_others()
+
+    def _snapshot_settings(self) -> dict[str, Any]:
+        """What of this class's arguments a snapshot depends on."""
+        options: Any = self._native.autoreset_options
+        if options is not None:
+            options = "a function" if callable(options) else fingerprint(options, "snapshot(): autoreset_options")
+        return {"max_episode_steps": self._native.clock.limit, "autoreset_options": options}
 
     _has_numbers_alone = True
 
@@ -339,14 +347,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
             layout.put(self.__last_actions, rows, acted)
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
-        is_drawn = self.__is_drawn()
-        if is_drawn and not is_whole:
-            expected = "expected all sub-envs at once, since they share the generator rng, which has been drawn from"
-            raise ValueError(f"snapshot(indices=...): {expected}, got {rows.tolist()}")
-        if is_drawn:
-            whole = {RNG: dumps(self.__rng, "snapshot(): rng")}
-        else:
-            whole = {"seed of rng": dumps(self.__start_of_rng(), "snapshot(): rng")}
+        whole = self._native.generator.keep(rows, is_whole)
         return Kept(self.__columns(rows), self._snapshot_shared(), whole)
 
     def __columns(self, rows: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
@@ -365,15 +366,12 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         }
 
     def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
-        where = "restore(snapshot)"
         require_columns(self.__columns(rows[:0]), kept.columns)
         if not keep_parameters:
-            require_equal(self._snapshot_shared(), kept.shared, where)
+            require_equal(self._snapshot_shared(), kept.shared, "restore(snapshot)")
         if kept.whole is None:
             self._require_untouched(rows, kept.columns)
-        if kept.whole is None and self.__is_drawn():
-            expected = "expected all sub-envs at once, since they share the generator rng, which has been drawn from"
-            raise ValueError(f"{where}: {expected}, got {rows.tolist()}")
+        commit_generator = self._native.generator.restorer(rows, kept.whole)
         columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
 
         def commit() -> None:
@@ -384,10 +382,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
             self._restore_rows(
                 rows, {name.removeprefix("state."): each for name, each in columns.items() if name.startswith("state.")}
             )
-            if kept.whole is not None:
-                drawn = kept.whole.get(RNG)
-                self.__rng = None if drawn is None else pickle.loads(drawn)
-                self.__rng_start = None if drawn is not None else pickle.loads(kept.whole["seed of rng"])
+            commit_generator()
 
         return commit
 
@@ -398,13 +393,12 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
             NotImplementedError: It draws random numbers to observe, so that it would show something else each time.
         """
         everyone = np.arange(self.num_envs)
-        counters, generator = self._native.streams.counters(everyone), self.__rng
-        drawn = None if generator is None else pickle.dumps(generator)
+        counters, drawn = self._native.streams.counters(everyone), self._native.generator.state()
         observations = self.__observations()
         moved = not np.array_equal(self._native.streams.counters(everyone), counters)
-        if moved or self.__rng is not generator or (generator is not None and pickle.dumps(generator) != drawn):
+        if moved or self._native.generator.state() != drawn:
             self._native.streams.put_back(everyone, counters)
-            self.__rng = None if drawn is None else pickle.loads(drawn)
+            self._native.generator.go_back(drawn)
             raise NotImplementedError(
                 f"{self.__name_of_observe}: expected it to draw nothing, to show again what it has shown, got one that "
                 f"draws random numbers"
@@ -415,6 +409,34 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
     def _show_ends(self, observations: Any) -> None:
         """Write into a batch what frozen sub-envs show, in place."""
         self._native.episodes.show_frozen(observations)
+
+    # -- action masks --------------------------------------------------------------------------------------
+
+    def action_mask(self) -> Any:
+        """Which actions make sense now in each sub-env (see ``VecEnv.action_mask``)."""
+        self._require_open("action_mask()")
+        if not self.has_action_mask:
+            return None
+        self._require_begun("action_mask()")
+        where = f"{type(self).__name__}._action_mask()"
+        batch = self._action_mask()
+        if batch is None:
+            return full_masks(self.action_space, self.num_envs)
+        batch = check_masks(mask_space(self.action_space), self.num_envs, batch, where)
+        return layout.own_batch(batch, self._native.buffers)
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether the market says which actions make sense."""
+        own = type(self)
+        is_hook = own._action_mask is not NativeVecEnv._action_mask
+        return is_hook or own.action_mask is not NativeVecEnv.action_mask
+
+    def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method, or read an attribute, of every sub-env (see ``VecEnv.call``)."""
+        if method == "action_mask" and self.has_action_mask:  # in which a sub-env's part is at any depth
+            return rows_of_masks(self.action_space, self.action_mask(), self.num_envs)
+        return super().call(method, *args, **kwargs)
 
     def close(self) -> None:
         """Mark the environment as closed; closing again does nothing."""
@@ -463,21 +485,11 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
     @property
     def rng(self) -> np.random.Generator:
         """The generator for draws of all sub-envs at once; before any seed, one of the system's entropy."""
-        if self.__rng is None:
-            self.__rng = np.random.default_rng(copy.deepcopy(self.__start_of_rng()))
-        return self.__rng
+        return self._native.generator.get()
 
-    def __start_of_rng(self) -> np.random.SeedSequence:
-        if self.__rng_start is None:
-            self.__rng_start = np.random.SeedSequence()
-        return self.__rng_start
-
-    def __is_drawn(self) -> bool:
-        """Whether anything has come from the generator; looking at it is not enough."""
-        if self.__rng is None:
-            return False
-        fresh = np.random.default_rng(copy.deepcopy(self.__start_of_rng()))
-        return pickle.dumps(self.__rng) != pickle.dumps(fresh)
+    def _is_rng_drawn(self) -> bool:
+        """Whether anything has come from the generator that sub-envs share."""
+        return self._native.generator.is_drawn
 
     @property
     def streams(self) -> Streams:

@@ -40,11 +40,13 @@ class SeededStreams:
         """Take in the seed of a reset, which has been checked; None, or a None in a list, goes on with a stream."""
         if seed is None:
             return
-        if isinstance(seed, (list, tuple, np.ndarray)):
+        if isinstance(seed, np.ndarray) and seed.dtype == np.uint64 and seed.ndim:
+            seed = seed.copy()  # keys of streams as they are, the quick way for many
+        elif isinstance(seed, (list, tuple, np.ndarray)):
             seed = np.asarray(seed, dtype=object).tolist()  # a copy; of an array without axes, its integer
         if not isinstance(seed, list) or None not in seed:
             self._resets.clear()
-        elif self._resets and isinstance(self._resets[-1], list):  # they are not to pile up if nobody asks
+        elif self._resets and isinstance(self._resets[-1], (list, np.ndarray)):  # not to pile up if nobody asks
             seed = [old if new is None else new for old, new in zip(self._resets.pop(), seed, strict=True)]
         self._resets.append(seed)
         if self._streams is not None:
@@ -84,7 +86,9 @@ class SeededStreams:
             self._streams = streams
         for seed in self._resets:
             rows: Any = slice(None)
-            if isinstance(seed, list):
+            if isinstance(seed, np.ndarray):
+                fresh = make_streams(seed)
+            elif isinstance(seed, list):
                 seeds = spread_seeds(seed, self._num_envs)
                 rows = [row for row, each in enumerate(seeds) if each is not None]
                 fresh = make_streams(seeds[row] for row in rows)

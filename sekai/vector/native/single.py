@@ -12,12 +12,14 @@ import numpy as np
 from sekai.batching import layout
 from sekai.batching.infos import FINAL_INFO, FINAL_OBSERVATION
 from sekai.batching.inputs import draw_seed
+from sekai.batching.masks import rows_of_masks
 from sekai.env import Env
 from sekai.errors import InvalidAction, InvalidObservation
 from sekai.results import ResetResult, StepResult
 from sekai.seeding import check_seed
 from sekai.snapshots import Snapshot
 from sekai.types import OptionsType, SeedType
+from sekai.vector.attributes import settable_names
 
 if TYPE_CHECKING:
     from sekai.vector import VecEnv
@@ -131,6 +133,30 @@ class SingleEnv(Env[Any, Any]):
         self.vec.restore(snapshot)
         self._end = None
 
+    def _restorer(self, snapshot: Any) -> Callable[[], None]:
+        from sekai.vector import VecEnv
+
+        if type(self).restore is not SingleEnv.restore or type(self.vec).restore is not VecEnv.restore:
+            return partial(self.restore, snapshot)
+        commits = self.vec._restorers(snapshot, None, "match")
+
+        def commit() -> None:
+            for each in commits:
+                each()
+            self._end = None
+
+        return commit
+
+    def action_mask(self) -> Any:
+        """The mask of the native env; of one that has begun the next episode itself, that of the new one."""
+        masks = self.vec.action_mask()
+        return None if masks is None else rows_of_masks(self.action_space, masks, 1)[0]
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether the native env has masks."""
+        return self.vec.has_action_mask
+
     def close(self) -> None:
         """Close the native env."""
         self.vec.close()
@@ -148,14 +174,24 @@ class SingleEnv(Env[Any, Any]):
             raise TypeError("rng: the random stream of a native env is set by reset(seed=...) alone")
         return self._rng_seed
 
-    def set_attr(self, name: str, value: Any) -> None:
+    def set_attr(self, name: str, value: Any, *, force: bool = False) -> None:
         """Change an attribute of the native env.
 
+        Args:
+            name: The attribute.
+            value: What it becomes.
+            force: Where the native env has none of this name, create one of this object, to be read.
+
         Raises:
-            AttributeError: The native env has none of this name.
+            AttributeError: The native env has none of this name, and ``force`` is not given.
         """
-        # To a VecEnv a list is one value per sub-env.
-        self.vec.set_attr(name, [value] if isinstance(value, list) else value)
+        if force and not self.has_attr(name):
+            super().set_attr(name, value, force=True)
+        else:  # to a VecEnv a list is one value per sub-env
+            self.vec.set_attr(name, [value] if isinstance(value, list) else value)
+
+    def _settable_names(self) -> set[str]:
+        return settable_names(self.vec.unwrapped)
 
     def _first(self, observations: Any) -> Any:
         row = next(layout.iterate(self.observation_space, observations, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import random
 import sys
 from collections.abc import Iterable
@@ -35,6 +36,25 @@ def restart_global_generators(seeds: Iterable[SeedType] | None = None) -> None:
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(_integer(for_torch))
+
+
+def keep_global_generators() -> tuple[Any, ...]:
+    """The states of the same generators, for ``put_global_generators_back()``."""
+    numpy_random: Any = np.random
+    torch: Any = sys.modules.get("torch")
+    for_torch = None if torch is None else torch.get_rng_state().numpy()
+    return numpy_random.get_bit_generator().state, random.getstate(), for_torch
+
+
+def put_global_generators_back(kept: tuple[Any, ...]) -> None:
+    """Let them go on from what ``keep_global_generators()`` gave."""
+    for_numpy, for_python, for_torch = kept
+    numpy_random: Any = np.random
+    numpy_random.get_bit_generator().state = for_numpy
+    random.setstate(for_python)
+    if for_torch is not None:
+        torch: Any = importlib.import_module("torch")  # whoever drew from it will load it, if not yet
+        torch.set_rng_state(torch.from_numpy(np.array(for_torch)))
 
 
 def _numbers(seed: SeedType) -> list[int]:

@@ -7,10 +7,11 @@ import selectors
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sekai.vector.failures import Failure
 from sekai.vector.processes import pipe
 from sekai.vector.processes.pickles import load_each
 from sekai.vector.processes.pipe import Pipe
-from sekai.vector.processes.worker import DONE, Failure
+from sekai.vector.processes.worker import DONE
 
 if TYPE_CHECKING:
     import asyncio

@@ -12,11 +12,12 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sekai.errors import VecEnvClosed, VecEnvWorkerError
+from sekai.vector.failures import Failure, worker_error
 from sekai.vector.interrupts import Uninterrupted, interrupts_blocked
 from sekai.vector.processes.handle import Listener, WorkerHandle
 from sekai.vector.processes.pipe import Pipe, PipeClosed
 from sekai.vector.processes.thread_limits import one_thread_each
-from sekai.vector.processes.worker import CLOSE, FAILED, NO_MAIN_GUARD, Failure, Plan, run_worker
+from sekai.vector.processes.worker import CLOSE, FAILED, NO_MAIN_GUARD, Plan, run_worker
 
 #: Seconds that a worker has to end once it was told to by a signal.
 _PATIENCE = 0.3
@@ -35,25 +36,28 @@ class WorkerPool:
         context: The start method.
         daemon: Whether they are daemonic.
         close_timeout: Seconds they have to close their sub-envs if not all can be started.
+        lock: Held while a call goes on.
 
     Attributes:
         slices: The rows of each worker.
         sizes: The number of rows of each worker.
-        lock: Held while a call goes on.
+        lock: As given.
         said_beside_failures: What each worker said in the last exchange that failed, None where that is nothing.
     """
 
-    def __init__(self, plans: Sequence[Plan], context: str, daemon: bool, close_timeout: float) -> None:
+    def __init__(
+        self, plans: Sequence[Plan], context: str, daemon: bool, close_timeout: float, lock: threading.Lock
+    ) -> None:
         """Start the workers; nothing is left of them if one cannot be started."""
         _refuse_bootstrapping()
         starts = [plan.start for plan in plans]
         self.sizes = [stop - start for start, stop in zip(starts, [*starts[1:], plans[0].num_envs], strict=True)]
         self.slices = [slice(start, start + size) for start, size in zip(starts, self.sizes, strict=True)]
-        self.lock = threading.Lock()
+        self.lock = lock
         self._closing_failures: list[Failure] = []
         self.said_beside_failures: list[Any] = []
         self._stopped = False
-        self._holder = 0  # the thread that holds the lock
+        self._holder = threading.get_ident()  # the thread that holds the lock; a pool may be made within a call
         self._creator = os.getpid()
         self.workers: list[WorkerHandle] = []
         self._owed = 0  # replies under way from workers that live
@@ -310,16 +314,6 @@ class WorkerPool:
             until = time.monotonic() + patience
             for process in living:
                 process.join(max(0.0, until - time.monotonic()))
-
-
-def worker_error(failures: Sequence[Failure]) -> VecEnvWorkerError:
-    """The failure of the first sub-env as an exception, whose message names the others."""
-    first, *others = sorted(failures, key=lambda failure: failure.rank)
-    message = first.message
-    if others:
-        also = ", ".join(f"sub-env {other.rank} ({other.exc_type}: {other.message})" for other in others)
-        message += f"; also failed: {also}"
-    return VecEnvWorkerError(first.rank, first.exc_type, message, first.traceback)
 
 
 def _describe_exit(code: int | None) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from time import perf_counter
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +18,15 @@ from sekai.checks import check_count, check_seconds
 from sekai.cores import usable_cores
 from sekai.errors import SpaceMismatch, VecEnvWorkerError
 from sekai.results import VecResetResult, VecStepResult
-from sekai.snapshots import Kept, require_columns, spread
+from sekai.snapshots.agreement import require_columns
+from sekai.snapshots.columns import spread
+from sekai.snapshots.snapshot import Kept
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
+from sekai.vector.failures import OWN, Failure, worker_error
 from sekai.vector.guard import CallGuard
 from sekai.vector.processes.pickles import dump_each
-from sekai.vector.processes.pool import WorkerPool, worker_error
+from sekai.vector.processes.pool import WorkerPool
 from sekai.vector.processes.shared_memory import AVAILABLE, Block, SharedFile
 from sekai.vector.processes.worker import (
     CALL,
@@ -30,7 +35,6 @@ from sekai.vector.processes.worker import (
     HAS_ATTR,
     KEEP,
     OPEN,
-    OWN,
     PREPARE,
     RESEED,
     RESET,
@@ -40,11 +44,33 @@ from sekai.vector.processes.worker import (
     Description,
     Plan,
 )
-from sekai.vector.sub_envs.sub_env import EnvFn, check_env_fns, check_same_space, env_columns, list_infos
+from sekai.vector.processes.worker_choice import WorkerChoice
+from sekai.vector.sub_envs.sub_env import (
+    EnvFn,
+    check_env_fns,
+    check_same_space,
+    env_columns,
+    list_infos,
+    masks_of_sub_envs,
+)
 
 #: What the kit itself refuses in a worker while sub-envs are built, by the name it is reported under (see
 #: ``Failure.describe``): it is the same error as on any other backend.
 _OWN_ERRORS = {OWN + kind.__name__: kind for kind in (SpaceMismatch, ValueError, TypeError)}
+
+
+#: The attributes that are made anew with other workers, and those of them that stay as a user knows them.
+_SEEN_FROM_OUTSIDE = ("observation_space", "action_space", "metadata")
+_OF_WORKERS = (
+    "_pool",
+    "_stop",
+    "_block",
+    "_observations",
+    "_shared_memory",
+    "_actions_are_shared",
+    "_kind_of_sub_envs",
+    *_SEEN_FROM_OUTSIDE,
+)
 
 
 class ProcVecEnv(VecEnv[ObsType, ActType]):
@@ -80,7 +106,12 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         close_timeout: Seconds ``close()`` waits for workers before terminating them, and that they have to close
             their sub-envs when this process ends without it, even by a signal.
         num_workers: How many processes share the sub-envs, as evenly as it goes; None, or more than there are
-            sub-envs, for one each.
+            sub-envs, for one each. "auto" begins with one and finds out over the first steps with how many a step is
+            the quickest, at most as many as there are cores. Where the number changes, all sub-envs are built anew by
+            their env_fns and go on from snapshots of the old ones, with the same numbers; that step takes as long as
+            starting processes does, in ``async_step()`` too, where the event loop waits for it. Sub-envs that cannot
+            be kept or built again stay where they are, and a warning says so. What a snapshot does not hold begins
+            anew: a worker's global generators, variables of modules, what a callable of ``autoreset_options`` counts.
         shared_memory: Whether observations go through shared memory (True, an error where the space has no fixed
             layout) or pipes (False); None for the former wherever it can be.
         autoreset_options: The options of the resets that autoreset makes: a dict, or a callable of the sub-env's
@@ -104,75 +135,74 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         autoreset: bool = True,
         context: str | None = None,
         close_timeout: float = 5.0,
-        num_workers: int | None = None,
+        num_workers: int | Literal["auto"] | None = None,
         shared_memory: bool | None = None,
         autoreset_options: inputs.AutoresetOptions = None,
         step_timeout: float | None = None,
         daemon: bool = True,
     ) -> None:
-        from multiprocessing.util import Finalize
-
-        env_fns = check_env_fns(env_fns)
-        self.num_envs = len(env_fns)
+        self._env_fns = check_env_fns(env_fns)
+        self.num_envs = len(self._env_fns)
         self.autoreset = bool(autoreset)
+        self._has_action_mask: bool | None = None  # nobody has asked
         self._step_timeout = None if step_timeout is None else check_seconds(step_timeout, "step_timeout")
-        close_seconds = check_seconds(close_timeout, "close_timeout")
-        workers = self.num_envs if num_workers is None else check_count(num_workers, "num_workers")
+        self._close_seconds = check_seconds(close_timeout, "close_timeout")
+        self._choice = WorkerChoice(self.num_envs, usable_cores()) if num_workers == "auto" else None
+        if self._choice is not None:
+            workers = self._choice.number
+        else:
+            workers = self.num_envs if num_workers is None else check_count(num_workers, "num_workers")
         if shared_memory and not AVAILABLE:
             raise ValueError("shared_memory=True: this platform cannot hand shared memory to a starting process")
-        options = self._autoreset_options = inputs.check_autoreset_options(autoreset_options)
-        context = _check_context(context)
+        self._asked_to_share = shared_memory
+        self._autoreset_options = inputs.check_autoreset_options(autoreset_options)
+        self._context, self._daemon = _check_context(context), daemon
+        self._lock = threading.Lock()
+        self._guard = CallGuard(type(self).__name__, self._lock)
+        try:
+            self._start(min(workers, self.num_envs))
+        except BaseException:
+            self._closed = True
+            raise
+
+    def _start(self, num_workers: int) -> None:
+        """Start the workers; nothing is left of them if a sub-env cannot be built."""
+        from multiprocessing.util import Finalize
+
         with ExitStack() as once_built:
             file = None
-            if shared_memory is not False and AVAILABLE:
+            if self._asked_to_share is not False and AVAILABLE:
                 file = SharedFile()
                 once_built.callback(file.close)
-            self._pool = WorkerPool(
-                self._plans(env_fns, min(workers, self.num_envs), options, file, close_seconds),
-                context,
-                daemon,
-                close_seconds,
-            )
-            self._guard = CallGuard(type(self).__name__, self._pool.lock)
+            plans = self._plans(num_workers, file)
+            self._pool = WorkerPool(plans, self._context, self._daemon, self._close_seconds, self._lock)
             # Also when nobody closes it: when this object is dropped, or before the interpreter waits for its children.
-            self._stop = Finalize(self, self._pool.stop, args=(close_seconds,), exitpriority=10)
+            self._stop = Finalize(self, self._pool.stop, args=(self._close_seconds,), exitpriority=10)
             try:
-                self._open(file, shared_memory)
+                self._open(file, self._asked_to_share)
             except BaseException:
-                self._closed = True
                 self._stop()
                 raise
 
-    def _plans(
-        self,
-        env_fns: list[EnvFn],
-        num_workers: int,
-        options: inputs.AutoresetOptions,
-        file: SharedFile | None,
-        close_timeout: float,
-    ) -> list[Plan]:
+    def _plans(self, num_workers: int, file: SharedFile | None) -> list[Plan]:
         import cloudpickle
 
-        fewest, more = divmod(self.num_envs, num_workers)
-        plans, start = [], 0
+        plans = []
         spare = usable_cores() - 1  # beside the parent's
-        for worker in range(num_workers):
-            stop = start + fewest + (worker < more)
-            pickled = cloudpickle.dumps(env_fns[start:stop])
+        for worker, rows in enumerate(inputs.even_slices(self.num_envs, num_workers)):
             plans.append(
                 Plan(
-                    pickled,
-                    cloudpickle.dumps(options),
+                    cloudpickle.dumps(self._env_fns[rows]),
+                    cloudpickle.dumps(self._autoreset_options),
                     self.autoreset,
-                    start,
+                    rows.start,
                     self.num_envs,
                     worker < spare,
                     {},  # the pool knows what the environment says when it starts them
                     file,
-                    close_timeout,
+                    self._close_seconds,
                 )
             )
-            start = stop
         return plans
 
     def _open(self, file: SharedFile | None, shared_memory: bool | None) -> None:
@@ -216,6 +246,11 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         return self._shared_memory
 
     @property
+    def num_workers(self) -> int:
+        """The number of worker processes that share the sub-envs now."""
+        return len(self._pool.slices)
+
+    @property
     def frozen(self) -> NDArray[np.bool_]:
         """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
         return np.array(self._block.frozen)
@@ -233,9 +268,13 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         with self._guard("step()"):
             self._require_open("step()")
             self._pool.settle(self._step_timeout)
+            self._follow_choice()
             commands = self._step_commands(actions)
+            start = perf_counter()
             with self._keeping_what_came():
-                return self._step_result(self._pool.exchange(commands, self._step_timeout))
+                replies = self._pool.exchange(commands, self._step_timeout)
+            self._record_step(start)
+            return self._step_result(replies)
 
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
         """``step()``, with the event loop free while the workers are busy."""
@@ -243,9 +282,13 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         with self._guard("step()"):
             self._require_open("step()")
             await self._pool.async_settle(self._step_timeout)
+            self._follow_choice()
             commands = self._step_commands(actions)
+            start = perf_counter()
             with self._keeping_what_came():
-                return self._step_result(await self._pool.async_exchange(commands, self._step_timeout))
+                replies = await self._pool.async_exchange(commands, self._step_timeout)
+            self._record_step(start)
+            return self._step_result(replies)
 
     def reset(
         self,
@@ -354,7 +397,87 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
                     getattr(self._block, name)[rows] = part
         return list_infos(infos, self.num_envs)
 
+    # -- the number of workers -----------------------------------------------------------------------------
+
+    def _record_step(self, start: float) -> None:
+        if self._choice is not None:
+            self._choice.record(perf_counter() - start)
+
+    def _follow_choice(self) -> None:
+        """Take as many workers as have been chosen, between two steps."""
+        choice, now = self._choice, len(self._pool.slices)
+        if choice is None or choice.number == now:
+            return
+        try:
+            failures = self._move(choice.number)
+        except Exception as error:
+            self._require_open("step()")
+            if any(worker.death for worker in self._pool.workers):
+                raise
+            choice.settle(now)
+            warnings.warn(
+                f"ProcVecEnv(num_workers='auto'): the number of workers stays at {now}, since sub-envs cannot move to "
+                f"others: {str(error).splitlines()[0]}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            return
+        self._require_open("step()")
+        if failures:
+            raise worker_error(failures)
+
+    def _move(self, num_workers: int) -> list[Failure]:
+        """Let other workers go on with the sub-envs; if that fails, nothing has changed.
+
+        Returns:
+            What went wrong in closing the old sub-envs.
+
+        Raises:
+            SpaceMismatch: The sub-envs that are built now have other spaces.
+            VecEnvWorkerError: A sub-env cannot be kept, built again or restored.
+        """
+        rows = np.arange(self.num_envs)
+        kept = self._answers(self._commands_of_rows(KEEP, rows, [None] * self.num_envs))
+        before = {name: getattr(self, name) for name in _OF_WORKERS}
+        try:
+            self._start(num_workers)
+            for kind in ("observation_space", "action_space"):
+                if (got := getattr(self, kind)) != before[kind]:
+                    expected = f"expected env_fns to build sub-envs of the same {kind} again, {before[kind]!r}"
+                    raise SpaceMismatch(f"{expected}, got {got!r}")
+            self._pool.settle(self._step_timeout)
+            self._answers(self._commands_of_rows(PREPARE, rows, kept))
+            layout.put(self._observations, slice(None), before["_observations"])
+            self._take_in(self._pool.exchange([COMMIT] * num_workers, self._step_timeout))
+            self.__dict__.update({name: before[name] for name in _SEEN_FROM_OUTSIDE})
+        except BaseException:
+            if self._stop is not before["_stop"]:
+                self._stop()
+            self.__dict__.update(before)
+            if self._closed:  # by another thread or a signal, which may have stopped the new workers alone
+                self._stop()
+            raise
+        if self._closed:  # which may have stopped the old workers alone
+            self._stop()
+        failures: list[Failure] = before["_stop"]()
+        return failures
+
     # -- attributes ----------------------------------------------------------------------------------------
+
+    def action_mask(self) -> Any:
+        """Which actions make sense now in each sub-env, which the workers are asked for (see ``VecEnv.action_mask``).
+
+        Raises:
+            VecEnvWorkerError: A sub-env has failed to say.
+        """
+        return masks_of_sub_envs(self)
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether a sub-env has an ``action_mask()``; asked of the workers once."""
+        if self._has_action_mask is None:
+            self._has_action_mask = any(self.get_attr("has_action_mask"))
+        return self._has_action_mask
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
@@ -385,7 +508,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         rows = inputs.check_rows(indices, self.num_envs, "get_attr(indices=...)")
         return self._ask_rows("get_attr()", rows, GET_ATTR, name)
 
-    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None) -> None:
+    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None, *, force: bool = False) -> None:
         """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
 
         Raises:
@@ -396,8 +519,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         rows = inputs.check_rows(indices, self.num_envs, "set_attr(indices=...)", distinct=True)
         spread = inputs.spread_values(name, values, len(rows), "num_envs" if indices is None else "indices")
         # All have it, or none is changed.
-        has = self._commands_of_rows(HAS_ATTR, rows, [None] * len(rows), name)
-        self._ask("set_attr()", has, self._commands_of_rows(SET_ATTR, rows, spread, name))
+        has = [] if force else [self._commands_of_rows(HAS_ATTR, rows, [None] * len(rows), name)]
+        self._ask("set_attr()", *has, self._commands_of_rows(SET_ATTR, rows, spread, name, force))
 
     def _reseed(self, rows: NDArray[np.intp], seeds: list[SeedType], whole: list[SeedType] | SeedType) -> None:
         """Give some sub-envs other streams.
@@ -468,13 +591,17 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
 
     def _ask(self, name: str, *rounds: list[bytes]) -> list[Any]:
         """The values that each sub-env answers the last of some rounds of commands with."""
-        replies: list[Any] = []
         self._require_open(name)
         with self._guard(name):
             self._require_open(name)
             self._pool.settle(self._step_timeout)
-            for commands in rounds:
-                replies = self._pool.exchange(commands, self._step_timeout)
+            return self._answers(*rounds)
+
+    def _answers(self, *rounds: list[bytes]) -> list[Any]:
+        """The same within a call."""
+        replies: list[Any] = []
+        for commands in rounds:
+            replies = self._pool.exchange(commands, self._step_timeout)
         return [value for reply in replies if reply is not None for value in reply.values["value"].values()]
 
     def __reduce__(self) -> Any:

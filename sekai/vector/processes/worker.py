@@ -11,7 +11,6 @@ import os
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,12 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sekai.batching import layout
 from sekai.spaces import Space
 from sekai.types import OptionsType, SeedType
+from sekai.vector.failures import Failure
 from sekai.vector.processes.global_generators import restart_global_generators
 from sekai.vector.processes.pickles import dump_each, load_each
 from sekai.vector.processes.pipe import Pipe, PipeClosed
 from sekai.vector.processes.shared_memory import Block, SharedFile
 from sekai.vector.processes.thread_limits import limit_threads
-from sekai.vector.sub_envs.sub_env import EnvFn, RowBatch, SubEnv, build_sub_envs
+from sekai.vector.sub_envs.sub_env import EnvFn, RowBatch, SubEnv, build_sub_envs, restore_all
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -41,9 +41,6 @@ COLUMNS = ("rewards", "terminated", "truncated", "frozen")
 
 #: Exit status of a worker that was started from a script without a main guard.
 NO_MAIN_GUARD = 97
-
-#: Marks the name of an exception that the kit itself raised.
-OWN = "sekai: "
 
 
 class Plan(NamedTuple):
@@ -69,42 +66,8 @@ class Description(NamedTuple):
     kind: str  # of the first sub-env, see ``SubEnv.kind``
 
 
-class Failure(NamedTuple):
-    """What went wrong in one sub-env, as text: an exception may not survive the way to the parent."""
-
-    rank: int
-    exc_type: str
-    message: str
-    traceback: str = ""
-
-    @classmethod
-    def describe(cls, rank: int, error: BaseException, own: bool = False) -> Failure:
-        """An exception of sub-env ``rank`` as text; ``own`` marks what the kit, not the user's code, refused."""
-        kind = type(error)
-        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        if own:
-            name = OWN + kind.__name__
-        message = _safely(lambda: str(error), "(its message cannot be read)")
-        text = _safely(
-            lambda: "".join(traceback.format_exception(kind, error, error.__traceback__)),
-            "(its traceback cannot be read)",
-        )
-        return cls(rank, name, message[:_LONGEST], text[-_LONGEST:])
-
-
 #: Something said of a row: what it is ("info", say), the row, and the value.
 Value = tuple[str, int, Any]
-
-#: Characters of a message or a traceback that are told.
-_LONGEST = 100_000
-
-
-def _safely(read: Callable[[], str], otherwise: str) -> str:
-    """What an exception says, which is code of its own and may do anything."""
-    try:
-        return str.__str__(read())
-    except BaseException:
-        return otherwise
 
 
 def run_worker(connection: Connection, plan: Plan, inherited: Sequence[Connection] = ()) -> None:
@@ -173,7 +136,7 @@ class Worker:
         self._sizes = (0, 0, 0)
         self._block: Block
         self._actions: Any = None
-        self._commits: list[Callable[[], None]] = []
+        self._prepared: list[tuple[SubEnv, Callable[[], None]]] = []
         self._at = plan.start  # the sub-env that an error in a command is of
 
     def build(self) -> bool:
@@ -303,9 +266,9 @@ class Worker:
         self._reply(_for_each(self._given(argument), lambda sub_env: sub_env.require_attr(name)))
 
     def _set_attr(self, argument: Iterator[Any]) -> None:
-        name = next(argument)
+        name, force = next(argument), next(argument)
         mine = self._given(argument)
-        self._reply(_for_each(mine, lambda sub_env: sub_env.env.set_attr(name, mine[sub_env])))
+        self._reply(_for_each(mine, lambda sub_env: sub_env.set_attr(name, mine[sub_env], force)))
 
     def _keep(self, argument: Iterator[Any]) -> None:
         """Tell the state of some sub_envs."""
@@ -314,14 +277,13 @@ class Worker:
     def _prepare(self, argument: Iterator[Any]) -> None:
         """Look at what some sub_envs are to go on from, without a change."""
         mine = self._given(argument)
-        self._commits = []
-        self._reply(_for_each(mine, lambda each: self._commits.append(each.put_back(mine[each]))))
+        self._prepared = []
+        self._reply(_for_each(mine, lambda each: self._prepared.append((each, each.put_back(mine[each])))))
 
     def _commit(self, argument: Iterator[Any]) -> None:
         """Let them go on from that."""
-        for commit in self._commits:
-            commit()
-        self._commits = []
+        prepared, self._prepared = self._prepared, []
+        restore_all(prepared)
         block, mine = self._block, self._slice
         block.frozen[mine] = [sub_env.frozen for sub_env in self._sub_envs]
         self._reply(beside=None if self._plan.file is not None else {"frozen": block.frozen[mine]})

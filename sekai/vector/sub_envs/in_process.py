@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from sekai.batching import inputs, layout
 from sekai.env import Env
-from sekai.snapshots import Kept, require_columns, spread
+from sekai.snapshots.agreement import require_columns
+from sekai.snapshots.columns import spread
+from sekai.snapshots.snapshot import Kept
 from sekai.types import ActType, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.sub_envs.sub_env import (
@@ -20,6 +22,8 @@ from sekai.vector.sub_envs.sub_env import (
     check_env_fns,
     close_envs,
     env_columns,
+    masks_of_sub_envs,
+    restore_all,
 )
 
 
@@ -88,12 +92,11 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         require_columns(env_columns(self.observation_space), kept.columns)
         columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
         shown = layout.batch_of(self.observation_space, columns, "shown", len(rows))
-        kept_of = zip(rows.tolist(), columns["env"].tolist(), strict=True)
-        commits = [self._sub_envs[row].put_back(each) for row, each in kept_of]
+        kept_of = zip([self._sub_envs[row] for row in rows.tolist()], columns["env"].tolist(), strict=True)
+        prepared = [(sub_env, sub_env.put_back(each)) for sub_env, each in kept_of]
 
         def commit() -> None:
-            for each in commits:
-                each()
+            restore_all(prepared)
             layout.put(self._shown, rows, shown)
 
         return commit
@@ -105,6 +108,15 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
 
     def _autoreset_options_of(self, rows: NDArray[np.intp]) -> list[OptionsType]:
         return [self._sub_envs[row].restart_options() for row in rows.tolist()]
+
+    def action_mask(self) -> Any:
+        """Which actions make sense now in each sub-env (see ``VecEnv.action_mask``)."""
+        return masks_of_sub_envs(self)
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether a sub-env has an ``action_mask()``."""
+        return any(env.has_action_mask for env in self.envs)
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
@@ -135,7 +147,7 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         rows = inputs.check_rows(indices, self.num_envs, "get_attr(indices=...)")
         return [self.envs[row].get_attr(name) for row in rows.tolist()]
 
-    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None) -> None:
+    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None, *, force: bool = False) -> None:
         """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
 
         Raises:
@@ -145,10 +157,10 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         self._require_open("set_attr()")
         rows = inputs.check_rows(indices, self.num_envs, "set_attr(indices=...)", distinct=True).tolist()
         spread = inputs.spread_values(name, values, len(rows), "num_envs" if indices is None else "indices")
-        for row in rows:  # all have it, or none is changed
+        for row in () if force else rows:  # all have it, or none is changed
             self._sub_envs[row].require_attr(name)
         for row, value in zip(rows, spread, strict=True):
-            self.envs[row].set_attr(name, value)
+            self._sub_envs[row].set_attr(name, value, force)
 
     def close(self) -> None:
         """Close all sub-environments; closing again does nothing.

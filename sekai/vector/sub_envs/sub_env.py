@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 from sekai.batching import inputs, layout
 from sekai.batching.episodes import RowEpisode
 from sekai.batching.infos import snapshot_info
+from sekai.batching.masks import batch_of_masks
+from sekai.checks import did_you_mean
 from sekai.env import Env, Wrapper
 from sekai.errors import ResetRequired, SpaceMismatch
 from sekai.results import ResetResult, StepResult, VecResetResult, VecStepResult
-from sekai.snapshots import dumps
+from sekai.snapshots.agreement import dumps
+from sekai.snapshots.attributes import is_of_kit
 from sekai.spaces import Space
 from sekai.types import InfoDict, OptionsType, SeedType
+
+if TYPE_CHECKING:
+    from sekai.vector.base import VecEnv
 
 _ResultT = TypeVar("_ResultT", StepResult[Any], ResetResult[Any])
 
@@ -34,7 +40,7 @@ class SubEnv:
         autoreset_options: The options of those resets.
     """
 
-    __slots__ = ("env", "index", "_autoreset_options", "_episode", "_running")
+    __slots__ = ("env", "index", "running", "_autoreset_options", "_episode")
 
     def __init__(
         self,
@@ -47,7 +53,7 @@ class SubEnv:
         self.index = index
         self._autoreset_options = autoreset_options
         self._episode = RowEpisode(env.observation_space, index, autoreset)
-        self._running = False
+        self.running = False
 
     @property
     def frozen(self) -> bool:
@@ -56,59 +62,60 @@ class SubEnv:
 
     def reset(self, seed: SeedType, options: OptionsType) -> ResetResult[Any]:
         """Reset the sub-env."""
-        self._running = False
+        self.running = False
         result = self._expect(ResetResult, self.env.reset(seed=seed, options=options))
-        self._running = True
+        self.running = True
         self._episode.begin()
         return result
 
     async def async_reset(self, seed: SeedType, options: OptionsType) -> ResetResult[Any]:
         """As ``reset()``, through the sub-env's ``async_reset()``."""
-        self._running = False
+        self.running = False
         result = self._expect(ResetResult, await self.env.async_reset(seed=seed, options=options))
-        self._running = True
+        self.running = True
         self._episode.begin()
         return result
 
     def step(self, action: Any) -> StepResult[Any]:
         """Step the sub-env, and reset it if its episode ended; a frozen one only repeats itself."""
-        if not self._running:
-            return self._stand_still()
-        result = self.env.step(action)
+        return self.take_in(self.env.step(action)) if self.running else self.stand_still()
+
+    def take_in(self, result: StepResult[Any]) -> StepResult[Any]:
+        """What the sub-env shows after a step that gave this result."""
         if result.__class__ is not StepResult:
             self._expect(StepResult, result)
         if not (result.terminated or result.truncated):
             return result
-        self._running = False  # until what an end asks for is through
+        self.running = False  # until what an end asks for is through
         _check_info(result.info, self.index)
         if self._episode.end(result):
             restart = self._expect(ResetResult, self.env.reset(options=self.restart_options()))
             _check_info(restart.info, self.index)
             self._episode.restart(restart.observation, restart.info)
-        self._running = not self._episode.frozen
+        self.running = not self._episode.frozen
         return self._episode.outcome
 
     async def async_step(self, action: Any) -> StepResult[Any]:
         """As ``step()``, through the sub-env's ``async_step()`` and ``async_reset()``."""
-        if not self._running:
-            return self._stand_still()
+        if not self.running:
+            return self.stand_still()
         result = self._expect(StepResult, await self.env.async_step(action))
         if not (result.terminated or result.truncated):
             return result
-        self._running = False  # until what an end asks for is through
+        self.running = False  # until what an end asks for is through
         _check_info(result.info, self.index)
         if self._episode.end(result):
             restart = self._expect(ResetResult, await self.env.async_reset(options=self.restart_options()))
             _check_info(restart.info, self.index)
             self._episode.restart(restart.observation, restart.info)
-        self._running = not self._episode.frozen
+        self.running = not self._episode.frozen
         return self._episode.outcome
 
     def keep(self) -> bytes:
         """The state of the sub-env and of its episode."""
         episode = self._episode
         outcome = episode.outcome if episode.frozen else None
-        return dumps((self.env.snapshot(), self._running, episode.frozen, outcome), f"sub-env {self.index}: snapshot()")
+        return dumps((self.env.snapshot(), self.running, episode.frozen, outcome), f"sub-env {self.index}: snapshot()")
 
     def put_back(self, kept: bytes) -> Callable[[], None]:
         """Look at what ``keep()`` gave, of this or another sub-env, and return what restores it.
@@ -127,11 +134,21 @@ class SubEnv:
 
         def commit() -> None:
             restore()
-            self._running, self._episode.frozen = running, frozen
+            self.running, self._episode.frozen = running, frozen
             if frozen:
                 self._episode.outcome = outcome
 
         return commit
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether an env or a wrapper restores by itself, and may raise when it is about to."""
+        return any(not is_of_kit(type(layer).restore) for layer in self.env._snapshot_layers)
+
+    @property
+    def has_state(self) -> bool:
+        """Whether it is in an episode, or has ended one: else it has to be reset in any case."""
+        return self.running or self._episode.frozen
 
     @property
     def kind(self) -> str:
@@ -148,17 +165,27 @@ class SubEnv:
             raise TypeError(f"call({method!r}): it is no method of {self.env}, but arguments were given")
         return value
 
-    def _stand_still(self) -> StepResult[Any]:
+    def stand_still(self) -> StepResult[Any]:
         """What a frozen sub-env shows; ResetRequired if it is between two episodes."""
         if not self._episode.frozen:
             raise ResetRequired(f"sub-env {self.index}: no reset has worked since its last episode; call reset()")
         return self._episode.repeat()
 
     def require_attr(self, name: str) -> None:
-        """AttributeError if no layer of the sub-env has the attribute."""
+        """AttributeError if no layer of the sub-env has the attribute, with names that are near it."""
         if not self.env.has_attr(name):
-            self.env.get_attr(name)
-            raise AttributeError(f"sub-env {self.index}: {self.env} has no attribute {name!r}")
+            known = self.env._settable_names()
+            if name in known:
+                self.env.get_attr(name)  # a property that fails says why
+            hint = did_you_mean(name, known)
+            raise AttributeError(f"set_attr: sub-env {self.index}: {self.env} has no attribute {name!r}{hint}")
+
+    def set_attr(self, name: str, value: Any, force: bool) -> None:
+        """Change an attribute of the sub-env, or by ``force`` create it."""
+        if force:
+            self.env.set_attr(name, value, force=True)
+        else:  # an env with a set_attr() of its own may know of nothing else
+            self.env.set_attr(name, value)
 
     def _expect(self, kind: type[_ResultT], result: Any) -> _ResultT:
         if not isinstance(result, kind):
@@ -168,6 +195,25 @@ class SubEnv:
     def restart_options(self) -> OptionsType:
         """The options with which autoreset resets it."""
         return inputs.autoreset_option(self._autoreset_options, self.index)
+
+
+def restore_all(prepared: Sequence[tuple[SubEnv, Callable[[], None]]]) -> None:
+    """Let some sub-envs go on from elsewhere, all or none.
+
+    Args:
+        prepared: Each, and what its ``put_back()`` has returned. Where the ``restore()`` of one raises, it and those
+            before it are put back to where they are now.
+    """
+    undo: list[Callable[[], None] | None] = [None] * len(prepared)
+    if any(sub_env.may_refuse for sub_env, _ in prepared):
+        undo = [sub_env.put_back(sub_env.keep()) if sub_env.has_state else None for sub_env, _ in prepared]
+    for k, (_, commit) in enumerate(prepared):
+        try:
+            commit()
+        except BaseException:
+            for back in filter(None, undo[: k + 1]):
+                back()
+            raise
 
 
 class RowBatch:
@@ -250,16 +296,19 @@ class RowBatch:
         for sub_env, action in zip(sub_envs, actions, strict=True):
             index = sub_env.index
             try:
-                step = sub_env.step(action)
                 if memory is None:
-                    self.write_step(index, step)
+                    self.write_step(index, sub_env.step(action))
                     continue
+                step = sub_env.env.step(action) if sub_env.running else sub_env.stand_still()
+                if step.__class__ is not StepResult or step.terminated or step.truncated:
+                    if sub_env.running:
+                        step = sub_env.take_in(step)
+                    if step.terminated:
+                        terminated[index] = True
+                    if step.truncated:
+                        truncated[index] = True
                 reward = step.reward
-                rewards[index] = reward if reward.__class__ is float else _number(reward, index)
-                if step.terminated:
-                    terminated[index] = True
-                if step.truncated:
-                    truncated[index] = True
+                rewards[index] = reward if isinstance(reward, float) else _number(reward, index)
                 info = step.info
                 if info.__class__ is not dict:
                     _check_info(info, index)
@@ -301,6 +350,15 @@ def env_columns(space: Space[Any]) -> dict[str, NDArray[Any]]:
     """The columns of a snapshot of no sub-envs that are Env objects."""
     nobody = np.empty(0, np.intp)
     return {"env": np.empty(0, object), **layout.columns_of(space, layout.allocate(space, 0), nobody, "shown")}
+
+
+def masks_of_sub_envs(vec: VecEnv[Any, Any]) -> Any:
+    """The ``action_mask()`` of a VecEnv whose sub-envs are Env objects, which are asked one by one."""
+    vec._require_open("action_mask()")
+    if not vec.has_action_mask:
+        return None
+    vec._require_begun("action_mask()")
+    return batch_of_masks(vec.action_space, vec.call("action_mask"), "action_mask()")
 
 
 def list_infos(infos: Mapping[int, InfoDict], num_envs: int) -> list[InfoDict]:

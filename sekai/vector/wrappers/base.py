@@ -17,17 +17,10 @@ from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.delegation import FromInner
 from sekai.results import VecResetResult, VecStepResult
-from sekai.snapshots import (
-    Kept,
-    StateByAttributes,
-    differing,
-    is_of_kit,
-    is_same,
-    require_columns,
-    require_equal,
-    require_untouched,
-    spread,
-)
+from sekai.snapshots.agreement import differing, is_same, require_columns, require_equal
+from sekai.snapshots.attributes import StateByAttributes, is_of_kit, require_untouched
+from sekai.snapshots.columns import spread
+from sekai.snapshots.snapshot import Kept
 from sekai.spaces import Space
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType, WActType, WObsType
 from sekai.vector.base import VecEnv
@@ -38,6 +31,9 @@ _OWN_NAMES = frozenset(
         *("venv", "observation_space", "action_space", "_batch_spaces", "_is_examined", "_untouched"),
     }
 )
+
+#: What the columns of what frozen sub-envs show are called: as no attribute of a subclass can be.
+_HELD = "shown while frozen"
 
 
 class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActType]):
@@ -174,6 +170,15 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
             raise NotImplementedError(f"{own.__name__}: {expected}")
         return self.venv._observe_now()
 
+    def action_mask(self) -> Any:
+        """Which actions make sense now in each sub-env of the wrapped VecEnv."""
+        return self.venv.action_mask()
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether the wrapper or the wrapped VecEnv has masks."""
+        return type(self).action_mask is not VecWrapper.action_mask or self.venv.has_action_mask
+
     def close(self) -> None:
         """Close the wrapped VecEnv."""
         self.venv.close()
@@ -193,9 +198,12 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
         """Get an attribute from sub-envs."""
         return self.venv.get_attr(name, indices)
 
-    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None) -> None:
+    def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None, *, force: bool = False) -> None:
         """Set an attribute on sub-envs."""
-        self.venv.set_attr(name, values, indices)
+        if force:
+            self.venv.set_attr(name, values, indices, force=True)
+        else:  # a class written by hand may know of nothing else
+            self.venv.set_attr(name, values, indices)
 
     @property
     def batch_observation_space(self) -> Space[Any]:
@@ -268,14 +276,14 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         columns = super()._snapshot_rows(indices)
         if not self.autoreset:
             held = HeldRows() if self._held is None else self._held
-            columns |= keep_held(held, self.observation_space, indices, self.num_envs, "shown")
+            columns |= keep_held(held, self.observation_space, indices, self.num_envs, _HELD)
         return columns
 
     def _restore_rows(self, indices: NDArray[np.intp], rows: dict[str, NDArray[Any]]) -> None:
         if not self.autoreset:
             self._held = HeldRows() if self._held is None else self._held
-            put_held_back(self._held, self.observation_space, indices, rows, self.num_envs, "shown")
-            rows = {name: column for name, column in rows.items() if not name.startswith("shown")}
+            put_held_back(self._held, self.observation_space, indices, rows, self.num_envs, _HELD)
+            rows = {name: column for name, column in rows.items() if not name.startswith(_HELD)}
         super()._restore_rows(indices, rows)
 
     def _observe_now(self) -> Any:
@@ -312,6 +320,12 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         return next(layout.iterate(self.observation_space, self.observation(batch), 1))
 
     def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+        observations = self._observe_step(result, frozen)
+        self._transform_finals(result.infos)
+        return VecStepResult(observations, result.rewards, result.terminated, result.truncated, result.infos)
+
+    def _observe_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> Any:
+        """The observations of a step, transformed; frozen sub-envs show what they showed before."""
         self._repeated = frozen
         try:
             observations = layout.own_batch(self.observation(result.observations), self._buffers)
@@ -321,8 +335,7 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
             if self._held is None:
                 self._held = HeldRows()
             self._held.show(observations, frozen, self.venv.frozen)
-        self._transform_finals(result.infos)
-        return VecStepResult(observations, result.rewards, result.terminated, result.truncated, result.infos)
+        return observations
 
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
         if self._held is not None:
@@ -382,6 +395,22 @@ class VecActionWrapper(VecWrapper[ObsType, WActType, ObsType, ActType], ABC, Gen
     @abstractmethod
     def action(self, actions: Any) -> Any:
         """The batch of actions as the wrapped VecEnv takes it."""
+
+    def action_mask(self) -> Any:
+        """None, as long as the wrapped VecEnv has no masks; for a subclass to write where it has.
+
+        Raises:
+            NotImplementedError: The wrapped VecEnv has masks, which are of the actions that come out of ``action()``.
+        """
+        if not self.venv.has_action_mask:
+            return None
+        expected = f"expected one of the actions that it takes, since {self.venv} has one of those it makes of them"
+        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}")
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether a subclass says what the masks of the actions that it takes are."""
+        return type(self).action_mask is not VecActionWrapper.action_mask
 
     def step(self, actions: Any) -> VecStepResult[Any]:
         """Step the wrapped VecEnv with the transformed actions."""

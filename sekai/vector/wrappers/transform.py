@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.checks import check_reward_bounds
 from sekai.spaces import Space
 from sekai.types import ActType, ObsType
 from sekai.vector.base import VecEnv
@@ -63,3 +64,32 @@ class VecTransformReward(VecRewardWrapper[ObsType, ActType]):
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """Apply ``func``."""
         return self.func(rewards)
+
+
+class VecClipReward(VecRewardWrapper[ObsType, ActType]):
+    """Clips every reward to ``[min_reward, max_reward]``, as ``ClipReward`` does for one env.
+
+    Args:
+        venv: The VecEnv to wrap.
+        min_reward: The least reward; None for no bound.
+        max_reward: The greatest reward; None for no bound.
+
+    Attributes:
+        min_reward: As given.
+        max_reward: As given.
+
+    Raises:
+        TypeError: A bound is no number.
+        ValueError: There is none, one is NaN, or the least is above the greatest.
+    """
+
+    def __init__(
+        self, venv: VecEnv[ObsType, ActType], min_reward: float | None = None, max_reward: float | None = None
+    ) -> None:
+        super().__init__(venv)
+        self.min_reward, self.max_reward = check_reward_bounds(min_reward, max_reward, "VecClipReward")
+
+    def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The rewards, clipped."""
+        clipped: NDArray[np.float64] = np.clip(rewards, self.min_reward, self.max_reward)
+        return clipped

@@ -1,4 +1,4 @@
-"""What a vector environment shows, call by call, as snapshots that can be compared row by row."""
+"""What a vector environment shows, call by call, as copies that can be compared row by row."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class Shown:
     """A copy of what one call of a VecEnv returned.
 
     Attributes:
@@ -96,7 +96,7 @@ class Difference:
         return f"{self.where}: {expected}, {got} (sub-env {self.row if sub_env is None else sub_env})"
 
 
-# -- taking snapshots --------------------------------------------------------------------------------------
+# -- copying what is shown ----------------------------------------------------------------------------------
 
 
 def calls(vec: VecEnv[Any, Any], seeds: Sequence[int], actions: Iterable[Any]) -> Iterator[Call]:
@@ -144,13 +144,13 @@ def _result_of(call: Callable[..., Any], where: str, kind: type[Any], *args: Any
 
 def play(
     vec: VecEnv[Any, Any], seeds: Sequence[int], actions: Iterable[Any], rows: Container[int] | None = None
-) -> Iterator[Snapshot]:
-    """As ``calls``, in snapshots."""
+) -> Iterator[Shown]:
+    """As ``calls``, copied."""
     for call in calls(vec, seeds, actions):
-        yield take_snapshot(vec, call, rows)
+        yield copy_shown(vec, call, rows)
 
 
-def take_snapshot(vec: VecEnv[Any, Any], call: Call, rows: Container[int] | None = None) -> Snapshot:
+def copy_shown(vec: VecEnv[Any, Any], call: Call, rows: Container[int] | None = None) -> Shown:
     """A copy of everything that a call returned.
 
     Args:
@@ -174,7 +174,7 @@ def take_snapshot(vec: VecEnv[Any, Any], call: Call, rows: Container[int] | None
         if (rows is None or row in rows) and FINAL_OBSERVATION in result.infos[row]:
             info = result.infos[row]
             ends[row] = snapshot_info({key: info[key] for key in end_keys if key in info})
-    return Snapshot(call.where, vec.num_envs, parts, infos, ends, shared_draws(vec))
+    return Shown(call.where, vec.num_envs, parts, infos, ends, shared_draws(vec))
 
 
 def shared_draws(vec: VecEnv[Any, Any]) -> Any:
@@ -187,8 +187,8 @@ def shared_draws(vec: VecEnv[Any, Any]) -> Any:
 
 
 def first_difference(
-    expected: Iterable[Snapshot],
-    got: Iterable[Snapshot],
+    expected: Iterable[Shown],
+    got: Iterable[Shown],
     rows: Sequence[int] | None = None,
     got_rows: Sequence[int] | None = None,
     *,
@@ -214,7 +214,7 @@ def first_difference(
 
 
 def difference_between(
-    expected: Snapshot, got: Snapshot, rows: Sequence[int] | None = None, got_rows: Sequence[int] | None = None
+    expected: Shown, got: Shown, rows: Sequence[int] | None = None, got_rows: Sequence[int] | None = None
 ) -> Difference | None:
     """As ``first_difference``, of one call."""
     rows = range(expected.num_envs) if rows is None else rows

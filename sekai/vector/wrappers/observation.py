@@ -1,0 +1,105 @@
+"""Batches of observations on another scale, of another dtype, or in part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike, DTypeLike
+
+from sekai.observations import Casting, Filtering, Rescaling
+from sekai.types import ActType
+from sekai.vector.base import VecEnv
+from sekai.vector.wrappers.base import VecObservationWrapper
+
+
+class VecRescaleObservation(VecObservationWrapper[Any, ActType, Any]):
+    """Maps observations from the bounds of the observation space to ``[min_obs, max_obs]``.
+
+    What ``RescaleObservation`` is for one env.
+
+    Args:
+        venv: A VecEnv whose observation space is a ``Box`` of floats.
+        min_obs: What becomes the lower bound; a number, or an array that broadcasts to the shape of one observation.
+        max_obs: What becomes the upper bound; above ``min_obs`` everywhere.
+
+    Raises:
+        TypeError: The observation space is no ``Box`` of floats.
+        ValueError: The new bounds are not ascending, of another shape, infinite elsewhere than the space's, or further
+            apart than the largest float.
+    """
+
+    def __init__(self, venv: VecEnv[Any, ActType], min_obs: ArrayLike, max_obs: ArrayLike) -> None:
+        super().__init__(venv)
+        self._rescale = Rescaling(venv.observation_space, min_obs, max_obs, "VecRescaleObservation")
+        self.observation_space = self._rescale.space
+
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_rescale",)  # the space tells what it does
+
+    def observation(self, obs: Any) -> Any:
+        """The batch on the other scale."""
+        return self._rescale(obs, self._buffers)
+
+    def _final_observations(self, batch: Any, n: int) -> Any:
+        return self._rescale(batch)
+
+
+class VecDtypeObservation(VecObservationWrapper[Any, ActType, Any]):
+    """Shows observations in another dtype, as ``DtypeObservation`` does for one env.
+
+    Args:
+        venv: A VecEnv whose observation space is a ``Box``, ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``.
+        dtype: bool, an integer or a float of at most 64 bits.
+
+    Raises:
+        TypeError: The observation space is another, or the dtype no number's.
+        ValueError: A bound of the space does not fit the dtype.
+    """
+
+    def __init__(self, venv: VecEnv[Any, ActType], dtype: DTypeLike) -> None:
+        super().__init__(venv)
+        self._cast = Casting(venv.observation_space, dtype, "VecDtypeObservation")
+        self.observation_space = self._cast.space
+
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_cast",)  # the space tells what it does
+
+    def observation(self, obs: Any) -> Any:
+        """The batch in the other dtype.
+
+        Raises:
+            InvalidObservation: A number has no place among the integers of the dtype, or is NaN.
+        """
+        return self._cast(obs, self._buffers)
+
+    def _final_observations(self, batch: Any, n: int) -> Any:
+        return self._cast(batch)
+
+
+class VecFilterObservation(VecObservationWrapper[Any, ActType, Any]):
+    """Shows some parts of a dict or tuple of observations, as ``FilterObservation`` does for one env.
+
+    Args:
+        venv: A VecEnv whose observation space is a ``Dict`` or a ``Tuple``.
+        filter_keys: The keys, or the positions, of what is shown, in that order.
+
+    Raises:
+        TypeError: The observation space is another, or ``filter_keys`` no list of keys.
+        ValueError: There are none, one is not in the space, or is given twice.
+    """
+
+    def __init__(self, venv: VecEnv[Any, ActType], filter_keys: Iterable[str | int]) -> None:
+        super().__init__(venv)
+        self._filter = Filtering(venv.observation_space, filter_keys, "VecFilterObservation")
+        self.observation_space = self._filter.space
+
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_filter",)
+
+    def _snapshot_others(self) -> dict[str, Any]:
+        return {**super()._snapshot_others(), "filter_keys": repr(self._filter.keys)}
+
+    def observation(self, obs: Any) -> Any:
+        """The parts that are shown."""
+        return self._filter(obs)
+
+    def _final_observations(self, batch: Any, n: int) -> Any:
+        return self._filter(batch)

@@ -1,0 +1,79 @@
+"""What the wrappers around a batch of quoting markets add to its step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rounds import take_turns
+
+import sekai
+from sims.market_making import MarketMakingVecEnv
+
+pytestmark = pytest.mark.bench
+
+MANY = 16_384
+
+
+def stepped(wrap, num_envs=MANY):
+    """A step of a wrapped batch, whose result is dropped before the next, and its observations."""
+    vec = wrap(MarketMakingVecEnv(num_envs, max_episode_steps=10**6))
+    vec.reset(seed=0)
+    actions = np.full((num_envs, 2), 0.6, dtype=np.float32)
+    return (lambda: vec.step(actions)), vec.step(actions).observations
+
+
+@pytest.mark.parametrize("stack_size", [4, 16])
+def test_stacking_against_one_copy_of_the_stack(stack_size, report):
+    wrapped, observations = stepped(lambda vec: sekai.VecTransformObservation(vec, lambda obs: obs))
+    stacking, stacks = stepped(lambda vec: sekai.VecFrameStackObservation(vec, stack_size))
+    assert stacks.shape == (MANY, stack_size, *observations.shape[1:])
+    target = np.zeros_like(stacks)
+
+    def with_a_copy():
+        wrapped()
+        np.copyto(target, stacks)
+
+    times = take_turns({"stacked": stacking, "any wrapper, and np.copyto": with_a_copy}, rounds=31)
+    what = f"a step of {MANY:,} quoting markets, in stacks of {stack_size}, {stacks.nbytes / 1e6:.1f} MB"
+    report(what, times, "stacked", "any wrapper, and np.copyto", "1")
+
+
+@pytest.mark.parametrize("shape", [(10,), (64,)], ids=str)
+@pytest.mark.parametrize("stack_size", [4, 16])
+def test_stacking_by_itself(stack_size, shape, report):
+    from sekai.batching.buffers import Buffers
+    from sekai.batching.frames import FrameRows
+
+    frames = FrameRows(MANY // 2, stack_size, shape, np.dtype(np.float32))
+    new, buffers = np.random.default_rng(0).random((MANY // 2, *shape), dtype=np.float32), Buffers()
+    stacks = frames.push(new, buffers).copy()
+    target = np.zeros_like(stacks)
+    times = take_turns({"push": lambda: frames.push(new, buffers), "copy": lambda: np.copyto(target, stacks)})
+    what = f"{MANY // 2:,} stacks of {stack_size} of {shape[0]} float32, {stacks.nbytes / 1e6:.1f} MB"
+    report(what, times, "push", "copy", f"{1 + 1 / stack_size:.2f}, with the new frames")
+
+
+def bounded(vec):
+    """The same, said to be between bounds."""
+    space = sekai.Box(-1e6, 1e6, vec.observation_space.shape, vec.observation_space.dtype)
+    return sekai.VecTransformObservation(vec, lambda obs: obs, space)
+
+
+WRAPPERS = {
+    "VecClipReward": lambda vec: sekai.VecClipReward(vec, -1, 1),
+    "VecTransformObservation": lambda vec: sekai.VecTransformObservation(vec, lambda obs: obs),
+    "VecRescaleObservation": lambda vec: sekai.VecRescaleObservation(bounded(vec), -1, [1, 2]),
+    "VecDtypeObservation": lambda vec: sekai.VecDtypeObservation(vec, np.float64),
+    "VecTimeAwareObservation": sekai.VecTimeAwareObservation,
+    "VecDelayObservation": lambda vec: sekai.VecDelayObservation(vec, 2),
+    "VecDelayAction": lambda vec: sekai.VecDelayAction(vec, 2),
+    "VecStickyAction": lambda vec: sekai.VecStickyAction(vec, 0.25),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_wrapper_against_the_bare_step(name, report):
+    bare, _ = stepped(lambda vec: vec)
+    wrapped, _ = stepped(WRAPPERS[name])
+    times = take_turns({name: wrapped, "bare": bare})
+    report(f"{MANY:,} quoting markets, a step", times, name, "bare")

@@ -1,0 +1,181 @@
+"""The kit's wrappers against gymnasium's of the same names, around the same env."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium import wrappers as theirs
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import vector as theirs_of_many
+
+import sekai
+from sekai.compat.gymnasium import from_gymnasium
+
+BOX = spaces.Box(np.float32([0, -1, -4]), np.float32([8, 1, 4]))
+OPEN = spaces.Box(np.float32([0, -np.inf, -np.inf]), np.float32([np.inf, 3, np.inf]))
+NAMED = spaces.Dict(a=spaces.Box(0, 1, (2, 2)), b=spaces.Discrete(3), c=spaces.Dict(d=spaces.MultiBinary(2)))
+PLACED = spaces.Tuple((spaces.Discrete(5), BOX, spaces.MultiDiscrete([2, 3])))
+
+
+class Showing(gymnasium.Env):
+    """Observes draws from its space, ends after four steps, and keeps the actions it was stepped with."""
+
+    def __init__(self, space=BOX, action_space=None, drawn=True):
+        self.observation_space = space
+        self.action_space = spaces.Discrete(1000) if action_space is None else action_space
+        self.drawn = drawn
+        self.acted = []
+        self.episodes = 0
+
+    def observe(self):
+        self.observation_space.seed(100 * self.episodes + self.steps)
+        return self.observation_space.sample()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        self.episodes += 1
+        return self.observe(), {}
+
+    def step(self, action):
+        self.steps += 1
+        self.acted.append(np.array(action).tolist())
+        return self.observe(), 2.0 * self.steps - 5.0, self.steps == 4 and self.drawn, False, {}
+
+
+#: By name: the space, the class's arguments.
+OBSERVATIONS = {
+    "rescale": (BOX, "RescaleObservation", (np.float32([-1, 0, 1]), np.float32([1, 2, 3])), {}),
+    "rescale_open": (
+        OPEN,
+        "RescaleObservation",
+        (np.float32([1, -np.inf, -np.inf]), np.float32([np.inf, 5, np.inf])),
+        {},
+    ),
+    "dtype": (BOX, "DtypeObservation", (np.int32,), {}),
+    "dtype_of_numbers": (spaces.Discrete(5, start=2), "DtypeObservation", (np.float32,), {}),
+    "dtype_of_several": (spaces.MultiDiscrete([3, 4]), "DtypeObservation", (np.int32,), {}),
+    "dtype_of_binary": (spaces.MultiBinary(3), "DtypeObservation", (np.float64,), {}),
+    "filter": (NAMED, "FilterObservation", (["c", "a"],), {}),
+    "filter_places": (PLACED, "FilterObservation", ([2, 0],), {}),
+    "time": (BOX, "TimeAwareObservation", (), {}),
+    "time_share": (BOX, "TimeAwareObservation", (True, True), {}),
+    "time_in_parts": (NAMED, "TimeAwareObservation", (), {"dict_time_key": "when"}),
+    "time_beside": (BOX, "TimeAwareObservation", (False,), {}),
+    "time_in_a_dict": (NAMED, "TimeAwareObservation", (False, True), {}),
+    "time_in_a_tuple": (PLACED, "TimeAwareObservation", (False,), {}),
+    "stack": (BOX, "FrameStackObservation", (3,), {}),
+    "stack_zero": (NAMED, "FrameStackObservation", (2,), {"padding_type": "zero"}),
+    "stack_given": (BOX, "FrameStackObservation", (3,), {"padding_type": np.float32([1, 0, 2])}),
+    "delay": (PLACED, "DelayObservation", (2,), {}),
+    "no_delay": (BOX, "DelayObservation", (0,), {}),
+}
+each_observation = pytest.mark.parametrize("space, name, args, kwargs", OBSERVATIONS.values(), ids=OBSERVATIONS)
+
+
+def alike(expected, got):
+    """The same numbers in the same places; of one vector, in whatever float it is."""
+    if isinstance(expected, dict):
+        assert expected.keys() == got.keys()
+        for key in expected:
+            alike(expected[key], got[key])
+    elif isinstance(expected, tuple):
+        assert len(expected) == len(got)
+        for one, other in zip(expected, got, strict=True):
+            alike(one, other)
+    else:
+        one, other = np.asarray(expected), np.asarray(got)
+        assert one.shape == other.shape and one.dtype.kind == other.dtype.kind
+        np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-6)
+
+
+def limited(space):
+    """The env with a limit, by gymnasium and by the kit."""
+    return theirs.TimeLimit(Showing(space), 3), sekai.TimeLimit(from_gymnasium(Showing(space)), 3)
+
+
+@each_observation
+def test_one_env_shows_what_it_does_there(space, name, args, kwargs):
+    inner, outer = limited(space)
+    env, ours = getattr(theirs, name)(inner, *args, **kwargs), getattr(sekai, name)(outer, *args, **kwargs)
+    for seed in (1, None):
+        alike(env.reset(seed=seed)[0], ours.reset(seed=seed).observation)
+        for _ in range(3):
+            step = ours.step(0)
+            alike(env.step(0)[0], step.observation)
+            assert step.observation in ours.observation_space
+    space = env.observation_space
+    if isinstance(space, spaces.Box):  # the bounds are the same
+        alike((space.low, space.high), (ours.observation_space.low, ours.observation_space.high))
+
+
+@pytest.mark.parametrize(
+    "space, name, args, kwargs",
+    [each for each in OBSERVATIONS.values() if hasattr(theirs_of_many, each[1])],
+    ids=[key for key, each in OBSERVATIONS.items() if hasattr(theirs_of_many, each[1])],
+)
+def test_many_show_what_they_do_there(space, name, args, kwargs):
+    envs = SyncVectorEnv([lambda: Showing(space)] * 3, autoreset_mode=AutoresetMode.DISABLED)
+    wrapped = getattr(theirs_of_many, name)(envs, *args, **kwargs)
+    vec = sekai.SyncVecEnv([lambda: from_gymnasium(Showing(space))] * 3, autoreset=False)
+    ours = getattr(sekai, f"Vec{name}")(vec, *args, **kwargs)
+    with ours:
+        alike(wrapped.reset(seed=1)[0], ours.reset(seed=1).observations)
+        for _ in range(3):
+            alike(wrapped.step(np.zeros(3, int))[0], ours.step([0, 0, 0]).observations)
+
+
+REWARDS = [(-1.0, 2.0), (None, 0.0), (0, None)]
+
+
+@pytest.mark.parametrize("bounds", REWARDS, ids=str)
+def test_clipped_rewards(bounds):
+    env, ours = theirs.ClipReward(Showing(), *bounds), sekai.ClipReward(from_gymnasium(Showing()), *bounds)
+    envs = theirs_of_many.ClipReward(SyncVectorEnv([Showing] * 2, autoreset_mode=AutoresetMode.SAME_STEP), *bounds)
+    vec = sekai.VecClipReward(sekai.SyncVecEnv([lambda: from_gymnasium(Showing())] * 2), *bounds)
+    for each in (env, ours, envs, vec):
+        each.reset()
+    for _ in range(4):
+        assert env.step(0)[1] == ours.step(0).reward
+        assert envs.step(np.zeros(2, int))[1].tolist() == vec.step([0, 0]).rewards.tolist()
+
+
+@pytest.mark.parametrize("duration", [1, (2, 5)], ids=str)
+def test_sticky_actions_stick_as_often_and_as_long(duration):
+    """By chances of their own: gymnasium's wrapper takes them from the env's stream."""
+    inner, other = Showing(drawn=False), Showing(drawn=False)
+    env, ours = theirs.StickyAction(inner, 0.3, duration), sekai.StickyAction(from_gymnasium(other), 0.3, duration)
+    env.reset(seed=4), ours.reset(seed=4)
+    for k in range(4000):
+        env.step(k), ours.step(k)
+    stuck, also = (np.array(each.acted) != np.arange(4000) for each in (inner, other))
+    assert abs(stuck.mean() - also.mean()) < 0.04
+    np.testing.assert_array_equal(other.acted, np.maximum.accumulate(np.where(also, 0, np.arange(4000))))
+    lengths = [set((np.diff(np.flatnonzero(~each)) - 1).tolist()) for each in (stuck, also)]
+    assert min(lengths[0] - {0}) == min(lengths[1] - {0}) == np.min(duration)
+
+
+def test_repeated_actions():
+    env, ours = theirs.RepeatAction(Showing(), 3), sekai.RepeatAction(from_gymnasium(Showing()), 3)
+    env.reset(), ours.reset()
+    for _ in range(2):
+        observation, reward, terminated, truncated, _ = env.step(0)
+        step = ours.step(0)
+        alike(observation, step.observation)
+        assert (reward, terminated, truncated) == (step.reward, step.terminated, step.truncated)
+
+
+def test_what_is_reversed_is_what_gymnasium_s_action_would_become():
+    space = spaces.Box(np.float32([0, -3]), np.float32([1, 5]))
+    inner = Showing(action_space=space, drawn=False)
+    env = theirs.RescaleAction(inner, np.float32([-1, 0]), np.float32([1, 2]))
+    ours = sekai.RescaleAction(from_gymnasium(Showing(action_space=space)), [-1, 0], [1, 2])
+    env.reset()
+    env.action_space.seed(0)
+    for _ in range(20):
+        action = env.action_space.sample()
+        env.step(action)
+        reached = np.clip(np.float32(inner.acted[-1]), space.low, space.high)
+        np.testing.assert_allclose(ours.reverse_action(reached), action, rtol=1e-5, atol=1e-6)
