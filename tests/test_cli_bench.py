@@ -557,7 +557,10 @@ def test_the_profile_is_printed_below_the_table(capsys):
     [
         (("Wakl-v0",), "no environment is registered as 'Wakl-v0'; did you mean 'Walk-v0'"),
         (("OnlyEnv-v0", "--modes", "native"), "no vector_entry_point"),
-        (("Walk-v0", "--modes", "sync,fast"), "--modes: expected native, sync, async, proc, ray, or several separated by"),
+        (
+            ("Walk-v0", "--modes", "sync,fast"),
+            "--modes: expected native, sync, async, proc, ray, or several separated by",
+        ),
         (("Walk-v0", "--wrap", "stats"), "--wrap: expected statistics, normalize-observation, normalize-reward, or"),
         (("Walk-v0", "--num-envs", "1,0"), "--num-envs: expected an integer of at least 1, got '0'"),
         (("Walk-v0", "--num-envs", "1, x"), "--num-envs: expected an integer of at least 1, got ' x'"),
