@@ -129,7 +129,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         """Which actions make sense now in each sub-env, fresh arrays; None where there are no masks.
 
         Returns:
-            A batch of elements of ``sekai.space_utils.mask_space(action_space)``: int8 (num_envs, n) for a
+            A batch of elements of ``sekai.space_utils.mask_space(action_space)``, int8 (num_envs, n) for a
             ``Discrete``, nested like the action space for others. Where a sub-env says None, everything is allowed. For
             a frozen sub-env it is of no use.
 

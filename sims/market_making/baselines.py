@@ -245,7 +245,7 @@ class CarteaJaimungal(TabulatedPolicy):
             step: Time step, 0 to n_steps: one, or (N,).
 
         Returns:
-            float64, or float64 (N,): price.
+            float64, or float64 (N,), a price.
         """
         units, row = np.abs(np.asarray(inventory, np.int64)), np.asarray(step, np.int64)
         return self._values[self._table, row, units]

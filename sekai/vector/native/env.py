@@ -199,7 +199,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
                 caller's own memory: do not write to it, and copy what is to be kept.
 
         Returns:
-            ``(rewards, terminated, truncated, infos)``: three arrays (num_envs,), and info arrays with a leading
+            ``(rewards, terminated, truncated, infos)``, three arrays (num_envs,), and info arrays with a leading
             ``num_envs`` axis. They may be live state: all of them are copied but those of ``_new_array()``.
         """
 
