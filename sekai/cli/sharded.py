@@ -51,13 +51,13 @@ class ShardedRun:
 
     Attributes:
         spec: The environment.
-        mode: How copies are run within a shard.
+        mode: How sub-envs are run within a shard.
         vector_kwargs: Further arguments of the backend.
         policy: The name of the policy.
         seed: Of resets and random actions.
-        num_envs: Number of copies.
-        steps: Steps of every copy.
-        shard_size: Copies of a shard; None for the kit's number.
+        num_envs: Number of sub-envs.
+        steps: Steps of every sub-env.
+        shard_size: Sub-envs of a shard; None for the kit's number.
         distributed: Whether shards are tasks on Ray.
     """
 
@@ -109,7 +109,7 @@ class ShardedRun:
             rollout: Callable[..., EpisodeSums] = load_entry_point("sekai.compat.ray:rollout", "--distributed")
             return rollout(*work, **given, combine=EpisodeSums.join)
         parts = []
-        with progress_bar(self.num_envs, "copy") as advance:
+        with progress_bar(self.num_envs, "sub-env") as advance:
             for rows, part in ShardedWork(*work, **given).each():
                 parts.append(part)
                 advance(len(rows))
