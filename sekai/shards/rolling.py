@@ -29,7 +29,7 @@ class BuildsPolicies(Protocol):
 
 
 class PerShard:
-    """Stands for a policy that is built from the VecEnv that it acts in, which a shard has one of its own of.
+    """Stands for a policy that is built from the VecEnv that it acts in: each shard builds one of its own.
 
     Args:
         build: ``build(vec)`` gives the policy: ``GLFT.for_env``, say.
@@ -38,7 +38,8 @@ class PerShard:
         TypeError: It cannot be called.
 
     Examples:
-        >>> rollout("MarketMaking-v0", PerShard(GLFT.for_env), 200, num_envs=1_000_000, kwargs={"volatility": numbers})
+        >>> policy = PerShard(GLFT.for_env)
+        >>> rollout("MarketMaking-v0", policy, 200, num_envs=1_000_000, kwargs={"volatility": numbers})
     """
 
     def __init__(self, build: Callable[[Any], Policy]) -> None:

@@ -28,7 +28,7 @@ _VecEnvT = TypeVar("_VecEnvT", bound="VecEnv[Any, Any]")
 
 
 class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
-    """N copies of an environment behind one ``step()`` and one ``reset()``, which take and give batches.
+    """N sub-envs behind one ``step()`` and one ``reset()``, which take and give batches.
 
     ``observation_space`` and ``action_space`` describe one sub-env, ``batch_observation_space`` and
     ``batch_action_space`` all of them.
@@ -105,7 +105,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     @abstractmethod
     def close(self) -> None:
-        """Close all sub-environments and release resources; closing again does nothing.
+        """Close all sub-envs and release resources; closing again does nothing.
 
         An error in closing one keeps no other from being closed; the first is raised at the end.
         """

@@ -38,7 +38,7 @@ _REFUSALS: dict[str, type[Exception]] = {kind.__name__: kind for kind in (TypeEr
 
 
 class RayVecEnv(VecEnv[ObsType, ActType]):
-    """Sub-envs in shards, each a VecEnv of its rows in a Ray actor, on this machine or others.
+    """Sub-envs in shards, each a VecEnv of some of them in a Ray actor, on this machine or others.
 
     For training with a market whose step is heavy: a step costs a message to each shard and back, about two ms,
     whatever the shard holds. A shard is a native env where the market has one, else a ``SyncVecEnv``. What a sub-env
@@ -62,11 +62,11 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
     initialised it, otherwise as ``rollout`` does.
 
     Args:
-        make: What the sub-envs are built from: an id, an ``EnvSpec``, or a callable that takes a ``range`` of rows and
+        make: What the sub-envs are built from: an id, an ``EnvSpec``, or a callable that takes a ``range`` of them and
             returns a VecEnv of these. It is sent to the actors with cloudpickle.
         num_envs: The number N of sub-envs.
         kwargs: Of an id, what ``make_vec`` takes by keyword besides ``num_envs``; parameters with one value per sub-env
-            are cut with the rows.
+            are cut with them.
         num_shards: How many actors share the sub-envs, as evenly as it goes; None for one per CPU of the cluster, and
             at most one per sub-env.
         snapshot_every: After how many calls that change a shard its state is kept anew. Fewer cost more time, more
@@ -337,7 +337,7 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
         return self._has_action_mask
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment, found as in the VecEnv of its shard.
+        """Call a method (or read an attribute) on each sub-env, found as in the VecEnv of its shard.
 
         A call may change the market, and is repeated after a loss as steps are.
 

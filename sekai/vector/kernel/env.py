@@ -84,7 +84,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
       a range is its middle until the next reset draws from it;
     - ``State``: a named tuple class whose annotations are the dtypes of columns (``price: np.float64``), or
       ``column(dtype, *shape)``. Columns are attributes too, to be read;
-    - a field of either may be a named tuple class itself, a part with row functions of its own, which markets share
+    - a field of either may be a named tuple class itself, a part with row functions of its own, for several markets
       (``params.model.sigma``, ``state.model.price[i]``); of ``Params`` also ``tuple``, for a part of whichever class an
       env is given (see ``part_of``);
     - ``Options`` (optional): a named tuple class of numbers with defaults, what ``reset(options=)`` may say;

@@ -480,7 +480,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         return self._has_action_mask
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
+        """Call a method (or read an attribute) on each sub-env, found through its wrapper stack.
 
         Raises:
             VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.

@@ -119,7 +119,7 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         return any(env.has_action_mask for env in self.envs)
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
+        """Call a method (or read an attribute) on each sub-env, found through its wrapper stack.
 
         Raises:
             AttributeError: There is no such name.
@@ -163,7 +163,7 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
             self._sub_envs[row].set_attr(name, value, force)
 
     def close(self) -> None:
-        """Close all sub-environments; closing again does nothing.
+        """Close all sub-envs; closing again does nothing.
 
         Every one is closed even if closing another raises; the first such error is re-raised afterwards.
         """
