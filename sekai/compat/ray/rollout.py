@@ -174,7 +174,8 @@ def rollout_shards(
         progress: Likewise.
 
     Yields:
-        The sub-envs of a shard, as a range, and its ``Rollout``, whose arrays are read-only, or what ``summarise`` has made of it.
+        The sub-envs of a shard, as a range, and its ``Rollout``, whose arrays are read-only, or what ``summarise`` has
+        made of it.
 
     Raises:
         Exception: What ``rollout`` raises.
