@@ -33,7 +33,7 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     A subclass assigns ``observation_space`` and ``action_space`` and implements ``reset()``, which calls
     ``self._set_rng(seed)`` first, and ``step()``. ``async_step()`` and ``async_reset()`` run these unless the
-    subclass overrides them too (the rule is ``AsyncMirror``'s).
+    subclass overrides them too.
 
     Attributes:
         observation_space: What ``reset()`` and ``step()`` return as observation is an element of it.

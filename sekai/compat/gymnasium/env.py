@@ -51,7 +51,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         """Step the env.
 
         Returns:
-            Observation, reward, terminated, truncated, info: copies, the observation in the dtypes of its space, the
+            Observation, reward, terminated, truncated, info, all copies, the observation in the dtypes of its space, the
             ``EpisodeStats`` of ``RecordEpisodeStatistics`` as gymnasium's "r", "l" and "t".
         """
         step = self.sekai_env.step(action)
