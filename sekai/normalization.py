@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,19 +85,24 @@ class ObservationNormalizer:
             The batch and ``finals``, normalised.
         """
 
-        def learn(leaf: Space[Any], stats: ArrayStats | None, values: Any, last: Any = None) -> tuple[Any, Any]:
-            if stats is None or (type(leaf) is not Box and isinstance(leaf, MaskedBox)):
-                _update(leaf, stats, values, None)
-                normalized = self._normalize_leaf(leaf, stats, values, buffers)
-                return normalized, None if last is None else self._normalize_leaf(leaf, stats, last, None)
-            samples = np.asarray(values)
-            out = buffers.take(samples.shape, _float_dtype(leaf.dtype))
-            return out, stats.learn_and_normalize(samples, self.epsilon, self.clip, out, last)
-
-        trees = self._trees(batch)
-        pairs = _map_leaves(learn, *trees) if finals is None else _map_leaves(learn, *trees, finals)
+        trees = (*self._trees(batch), *(() if finals is None else (finals,)))
+        if type(self._source) is Box:  # the common case without a function call for each step of the way
+            normalized, others = self._learn_leaf(buffers, *trees)
+            return normalized, others
+        pairs = _map_leaves(partial(self._learn_leaf, buffers), *trees)
         normalized = _map_leaves(lambda _, pair: pair[0], self._source, pairs)
         return normalized, None if finals is None else _map_leaves(lambda _, pair: pair[1], self._source, pairs)
+
+    def _learn_leaf(
+        self, buffers: Buffers, leaf: Space[Any], stats: ArrayStats | None, values: Any, finals: Any = None
+    ) -> tuple[Any, Any]:
+        if stats is None or (type(leaf) is not Box and isinstance(leaf, MaskedBox)):
+            _update(leaf, stats, values, None)
+            normalized = self._normalize_leaf(leaf, stats, values, buffers)
+            return normalized, None if finals is None else self._normalize_leaf(leaf, stats, finals, None)
+        samples = np.asarray(values)
+        out = buffers.take(samples.shape, _float_dtype(leaf.dtype))
+        return out, stats.learn_and_normalize(samples, self.epsilon, self.clip, out, finals)
 
     def normalize(self, batch: Any, buffers: Buffers | None = None) -> Any:
         """A batch of observations, normalised into new arrays by the statistics as they are.
