@@ -84,7 +84,6 @@ class ObservationNormalizer:
         Returns:
             The batch and ``finals``, normalised.
         """
-
         trees = (*self._trees(batch), *(() if finals is None else (finals,)))
         if type(self._source) is Box:  # the common case without a function call for each step of the way
             normalized, others = self._learn_leaf(buffers, *trees)
