@@ -71,7 +71,7 @@ class SingleEnv(Env[Any, Any]):
             InvalidAction: The action's shape, dtype or structure is another than the action space's.
         """
         try:
-            actions = layout.concatenate(self.action_space, [action])
+            actions = layout.batch_of_one(self.action_space, action)
         except InvalidObservation as error:
             raise InvalidAction(
                 f"step(action): expected an element of {self.action_space!r}, got {action!r}"

@@ -351,18 +351,23 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         return VecResetResult(observations, result.infos)
 
     def _transform_finals(self, infos: list[InfoDict]) -> None:
-        if isinstance(infos, InfoList):
-            if infos.has_final_observations:
-                if infos.done.size:
-                    batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
-                else:
-                    if self._no_finals is None:
-                        self._no_finals = layout.allocate(self.observation_space, 0)
-                    batch = self._no_finals  # of no rows, so that nobody can write to it
-                infos.replace_final_observations(self.observation_space, batch)
-                infos = infos.read_final()
+        if not isinstance(infos, InfoList):
+            self._transform_read(infos)
+        elif infos.has_final_observations:
+            if infos.done.size:
+                batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
             else:
-                infos = []
+                if self._no_finals is None:
+                    self._no_finals = layout.allocate(self.observation_space, 0)
+                batch = self._no_finals  # of no rows, so that nobody can write to it
+            self._replace_finals(infos, batch)
+
+    def _replace_finals(self, infos: InfoList, batch: Any) -> None:
+        """Put a batch of terminal observations, transformed, into infos; dicts that are built already get their own."""
+        infos.replace_final_observations(self.observation_space, batch)
+        self._transform_read(infos.read_final())
+
+    def _transform_read(self, infos: list[InfoDict]) -> None:
         for info in infos:
             if FINAL_OBSERVATION in info:
                 info[FINAL_OBSERVATION] = self.final_observation(info[FINAL_OBSERVATION])
