@@ -535,7 +535,8 @@ def test_what_cannot_be_read_changes_no_sub_env(name):
         column = kept.columns["env"].copy()
         column[2] = column[2][:40]
         columns = {**kept.columns, "env": column}
-        torn = Snapshot(kept.market, (kept.observation_space, kept.action_space), columns, {}, None)
+        spaces = kept.observation_space, kept.action_space
+        torn = Snapshot(kept.market, spaces, kept.kept._replace(columns=columns))
         play(vec, actions_of(vec, 2))
         expected = vec.call("path")
         error = ValueError if name == "sync" else sekai.VecEnvWorkerError

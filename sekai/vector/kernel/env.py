@@ -572,12 +572,12 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
             rows = self._columns["frozen"].nonzero()[0]
             layout.put(observations, rows, self._as_batch(0, [final[rows] for final in self._finals]))
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         if keep_parameters:
             self._snapshot_memory.require_shapes(kept.shared)
             kept = self._snapshot_memory.with_own_parameters(rows, kept)
         if not self._is_fused:
-            return super()._restorer(rows, kept, keep_parameters)
+            return super()._snapshot_restorer(rows, kept, keep_parameters)
         return self._snapshot_memory.restorer(rows, kept, keep_parameters)
 
     def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
@@ -593,7 +593,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         self._snapshot_memory.put_back(indices, kept)
 
     def _snapshot_shared(self) -> dict[str, Any]:
-        return self._snapshot_memory.shared(super()._snapshot_shared()).copy()
+        return self._snapshot_memory.shared(super()._snapshot_shared())
 
     @staticmethod
     def _snapshot_base_names() -> frozenset[str]:

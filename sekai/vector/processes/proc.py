@@ -531,8 +531,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         self._ask("reseed()", self._commands_of_rows(RESEED, rows, seeds))
 
     @property
-    def _snapshot_kind(self) -> str:
-        return self._kind_of_sub_envs
+    def _snapshot_market(self) -> tuple[str, ...]:
+        return (self._kind_of_sub_envs,)
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
         """What the workers tell of sub-envs.
@@ -542,14 +542,13 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         """
         column = np.empty(len(rows), object)
         column[:] = self._ask_rows("snapshot()", rows, KEEP)
-        return Kept(
-            {"env": column, **layout.columns_of(self.observation_space, self._observations, rows, "shown")}, {}, {}
-        )
+        shown = layout.columns_of(self.observation_space, self._observations, rows, "shown")
+        return Kept({"env": column, **shown}, {}, {} if is_whole else None)
 
     def _observe_now(self) -> Any:
         return layout.copy_batch(self._observations)
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         """Hand the workers what their sub-envs are to go on from.
 
         Raises:

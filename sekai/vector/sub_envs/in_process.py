@@ -77,15 +77,16 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
             self.envs[row].reseed(seed)
 
     @property
-    def _snapshot_kind(self) -> str:
-        return self._sub_envs[0].kind
+    def _snapshot_market(self) -> tuple[str, ...]:
+        return (self._sub_envs[0].kind,)
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
         column = np.empty(len(rows), object)
         column[:] = [self._sub_envs[row].keep() for row in rows.tolist()]
-        return Kept({"env": column, **layout.columns_of(self.observation_space, self._shown, rows, "shown")}, {}, {})
+        shown = layout.columns_of(self.observation_space, self._shown, rows, "shown")
+        return Kept({"env": column, **shown}, {}, {} if is_whole else None)
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         if keep_parameters:
             expected = "expected 'match', since what of an Env object is a parameter is not known"
             raise ValueError(f"restore(parameters=...): {expected}, got 'keep'")
