@@ -571,6 +571,24 @@ def test_an_env_that_refuses_in_the_middle_leaves_none_restored(name):
         assert [len(path) for path in vec.call("path")] == [6, 4, 6, 4]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("shared_memory", [True, False], ids=["shared", "pipe"])
+def test_those_of_a_worker_in_which_none_refuses_go_back_too(shared_memory):
+    env_fns = [lambda kind=kind: TimeLimit(kind(), 6) for kind in (Walk, Walk, Picky, Picky)]
+    with ProcVecEnv(env_fns, autoreset=False, num_workers=2, shared_memory=shared_memory) as vec:
+        vec.reset(seed=0)
+        play(vec, actions_of(vec, 3))
+        vec.set_attr("path", [[0.5] * 99], indices=[2])
+        kept = vec.snapshot()
+        play(vec, actions_of(vec, 3))
+        before, shown = [(len(path), path[-1]) for path in vec.call("path")], vec.step([0] * 4)
+        assert vec.frozen.all()
+        refused(lambda: vec.restore(kept), sekai.VecEnvWorkerError, "99 is too far")
+        assert [(len(path), path[-1]) for path in vec.call("path")] == before
+        assert vec.frozen.all()
+        assert_same(vec.step([0] * 4), shown)
+
+
 def test_markets_of_one_sub_env_are_restored_all_or_none():
     sekai.register("Paid-v0", vector_entry_point=Rows)
     try:

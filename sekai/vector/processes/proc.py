@@ -32,6 +32,7 @@ from sekai.vector.processes.worker import (
     CALL,
     COMMIT,
     GET_ATTR,
+    GO_BACK,
     HAS_ATTR,
     KEEP,
     OPEN,
@@ -448,7 +449,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             self._pool.settle(self._step_timeout)
             self._answers(self._commands_of_rows(PREPARE, rows, kept))
             layout.put(self._observations, slice(None), before["_observations"])
-            self._take_in(self._pool.exchange([COMMIT] * num_workers, self._step_timeout))
+            self._commit(may_refuse=False)  # if they do, the old sub-envs are still there
             self.__dict__.update({name: before[name] for name in _SEEN_FROM_OUTSIDE})
         except BaseException:
             if self._stop is not before["_stop"]:
@@ -561,15 +562,26 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
         shown = layout.batch_of(self.observation_space, columns, "shown", len(rows))
         commands = self._commands_of_rows(PREPARE, rows, columns["env"].tolist())
-        self._ask("restore()", commands)
+        may_refuse = any(self._ask("restore()", commands))
 
         def commit() -> None:
             self._require_open("restore()")
             with self._guard("restore()"):
-                self._take_in(self._pool.exchange([COMMIT] * len(self._pool.slices), self._step_timeout))
+                self._commit(may_refuse)
                 layout.put(self._observations, rows, shown)
 
         return commit
+
+    def _commit(self, may_refuse: bool) -> None:
+        """Let the sub-envs of all workers go on from what these have been handed, or those of none."""
+        workers = len(self._pool.slices)
+        try:
+            self._take_in(self._pool.exchange([COMMIT + _dumps(may_refuse)] * workers, self._step_timeout))
+        except VecEnvWorkerError:
+            with suppress(VecEnvWorkerError):  # the first error is the one to hear of
+                self._pool.settle(self._step_timeout)
+                self._take_in(self._pool.exchange([GO_BACK] * workers, self._step_timeout))
+            raise
 
     def _commands_of_rows(self, tag: bytes, rows: NDArray[np.intp], given: Sequence[Any], *general: Any) -> list[bytes]:
         """For each worker a command: what is meant for all, which of its sub-envs are meant, and what each is given."""

@@ -97,7 +97,7 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         prepared = [(sub_env, sub_env.put_back(each)) for sub_env, each in kept_of]
 
         def commit() -> None:
-            restore_all(prepared)
+            restore_all(prepared, any(sub_env.may_refuse for sub_env, _ in prepared))
             layout.put(self._shown, rows, shown)
 
         return commit

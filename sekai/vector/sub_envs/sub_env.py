@@ -197,23 +197,35 @@ class SubEnv:
         return inputs.autoreset_option(self._autoreset_options, self.index)
 
 
-def restore_all(prepared: Sequence[tuple[SubEnv, Callable[[], None]]]) -> None:
+def restore_all(prepared: Sequence[tuple[SubEnv, Callable[[], None]]], may_refuse: bool) -> list[Callable[[], None]]:
     """Let some sub-envs go on from elsewhere, all or none.
 
     Args:
-        prepared: Each, and what its ``put_back()`` has returned. Where the ``restore()`` of one raises, it and those
-            before it are put back to where they are now.
+        prepared: Each, and what its ``put_back()`` has returned.
+        may_refuse: Whether one of them, or of others that are restored with them, ``may_refuse``. Where it does, it and
+            those before it are put back to where they are now.
+
+    Returns:
+        What puts each back to where it is now, in case others refuse; nothing unless ``may_refuse``.
     """
-    undo: list[Callable[[], None] | None] = [None] * len(prepared)
-    if any(sub_env.may_refuse for sub_env, _ in prepared):
-        undo = [sub_env.put_back(sub_env.keep()) if sub_env.has_state else None for sub_env, _ in prepared]
+    undo = [_way_back(sub_env) for sub_env, _ in prepared] if may_refuse else []
     for k, (_, commit) in enumerate(prepared):
         try:
             commit()
         except BaseException:
-            for back in filter(None, undo[: k + 1]):
+            for back in undo[: k + 1]:
                 back()
             raise
+    return undo
+
+
+def _way_back(sub_env: SubEnv) -> Callable[[], None]:
+    """What puts a sub-env back to where it is now; one that has no state has to be reset in any case."""
+    return sub_env.put_back(sub_env.keep()) if sub_env.has_state else _nothing
+
+
+def _nothing() -> None:
+    pass
 
 
 class RowBatch:
