@@ -101,7 +101,8 @@ class StateByAttributes:
         raise NotImplementedError
 
     def __attributes(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        known, has_slots = known_names(type(self))
+        kind: Any = type(self)
+        known, has_slots = known_names(kind)
         if known.issuperset(self.__dict__) and not has_slots:
             return {}, {}
         return split_attributes(self, sorted(attributes_of(self).keys() - known), self.num_envs)

@@ -260,7 +260,8 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
             indices: Which sub-envs: their numbers, one number, or a mask; None for all.
             parameters: "match": parameters that sub-envs have of their own are part of their state, and those of the
                 whole market have to be those of the snapshot; or "keep": this VecEnv's stay as they are. Arrays that
-                functions of a row read have to be of the snapshot's shapes all the same.
+                functions of a row read have to be of the snapshot's shapes all the same, and what a market refuses
+                with the episodes of the snapshot (see ``held_parameters``) is refused.
 
         Raises:
             TypeError: It is no Snapshot.
