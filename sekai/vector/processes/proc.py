@@ -18,8 +18,6 @@ from sekai.checks import check_count, check_seconds
 from sekai.cores import usable_cores
 from sekai.errors import SpaceMismatch, VecEnvWorkerError
 from sekai.results import VecResetResult, VecStepResult
-from sekai.snapshots.agreement import require_columns
-from sekai.snapshots.columns import spread
 from sekai.snapshots.snapshot import Kept
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
@@ -46,11 +44,11 @@ from sekai.vector.processes.worker import (
     Plan,
 )
 from sekai.vector.processes.worker_choice import WorkerChoice
+from sekai.vector.sub_envs.restoring import keep_envs, read_envs
 from sekai.vector.sub_envs.sub_env import (
     EnvFn,
     check_env_fns,
     check_same_space,
-    env_columns,
     list_infos,
     masks_of_sub_envs,
 )
@@ -541,10 +539,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         Raises:
             VecEnvWorkerError: A sub-env cannot be kept.
         """
-        column = np.empty(len(rows), object)
-        column[:] = self._ask_rows("snapshot()", rows, KEEP)
-        shown = layout.columns_of(self.observation_space, self._observations, rows, "shown")
-        return Kept({"env": column, **shown}, {}, {} if is_whole else None)
+        states = self._ask_rows("snapshot()", rows, KEEP)
+        return keep_envs(states, self.observation_space, self._observations, rows, is_whole)
 
     def _observe_now(self) -> Any:
         return layout.copy_batch(self._observations)
@@ -555,13 +551,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         Raises:
             VecEnvWorkerError: It cannot be read, or is none of this env; nothing has changed.
         """
-        if keep_parameters:
-            expected = "expected 'match', since what of an Env object is a parameter is not known"
-            raise ValueError(f"restore(parameters=...): {expected}, got 'keep'")
-        require_columns(env_columns(self.observation_space), kept.columns)
-        columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
-        shown = layout.batch_of(self.observation_space, columns, "shown", len(rows))
-        commands = self._commands_of_rows(PREPARE, rows, columns["env"].tolist())
+        states, shown = read_envs(kept, self.observation_space, len(rows), keep_parameters)
+        commands = self._commands_of_rows(PREPARE, rows, states)
         may_refuse = any(self._ask("restore()", commands))
 
         def commit() -> None:

@@ -24,7 +24,8 @@ from sekai.vector.processes.pickles import dump_each, load_each
 from sekai.vector.processes.pipe import Pipe, PipeClosed
 from sekai.vector.processes.shared_memory import Block, SharedFile
 from sekai.vector.processes.thread_limits import limit_threads
-from sekai.vector.sub_envs.sub_env import EnvFn, RowBatch, SubEnv, build_sub_envs, restore_all
+from sekai.vector.sub_envs.restoring import restore_all
+from sekai.vector.sub_envs.sub_env import EnvFn, RowBatch, SubEnv, build_sub_envs
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -197,37 +197,6 @@ class SubEnv:
         return inputs.autoreset_option(self._autoreset_options, self.index)
 
 
-def restore_all(prepared: Sequence[tuple[SubEnv, Callable[[], None]]], may_refuse: bool) -> list[Callable[[], None]]:
-    """Let some sub-envs go on from elsewhere, all or none.
-
-    Args:
-        prepared: Each, and what its ``put_back()`` has returned.
-        may_refuse: Whether one of them, or of others that are restored with them, ``may_refuse``. Where it does, it and
-            those before it are put back to where they are now.
-
-    Returns:
-        What puts each back to where it is now, in case others refuse; nothing unless ``may_refuse``.
-    """
-    undo = [_way_back(sub_env) for sub_env, _ in prepared] if may_refuse else []
-    for k, (_, commit) in enumerate(prepared):
-        try:
-            commit()
-        except BaseException:
-            for back in undo[: k + 1]:
-                back()
-            raise
-    return undo
-
-
-def _way_back(sub_env: SubEnv) -> Callable[[], None]:
-    """What puts a sub-env back to where it is now; one that has no state has to be reset in any case."""
-    return sub_env.put_back(sub_env.keep()) if sub_env.has_state else _nothing
-
-
-def _nothing() -> None:
-    pass
-
-
 class RowBatch:
     """The arrays of one result while they are filled row by row.
 
@@ -356,12 +325,6 @@ class RowBatch:
         """Some rows of the batch as the result of a reset of these."""
         infos = [self.infos.get(row, {}) for row in rows.tolist()]
         return VecResetResult(layout.take(self.observations, rows), infos)
-
-
-def env_columns(space: Space[Any]) -> dict[str, NDArray[Any]]:
-    """The columns of a snapshot of no sub-envs that are Env objects."""
-    nobody = np.empty(0, np.intp)
-    return {"env": np.empty(0, object), **layout.columns_of(space, layout.allocate(space, 0), nobody, "shown")}
 
 
 def masks_of_sub_envs(vec: VecEnv[Any, Any]) -> Any:
