@@ -1143,8 +1143,29 @@ class Slotted(Walk):
         return StepResult(super().step(action).observation, self.shown, False, False, {})
 
 
+class Tucked(Walk):
+    """Holds a number where only a property reads it, and another from its second step on."""
+
+    @property
+    def level(self):
+        return vars(self)["level"]
+
+    def reset(self, *, seed=None, options=None):
+        vars(self)["level"] = 0.0
+        vars(self).pop("late", None)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        vars(self)["level"] = self.level + (10.0 if hasattr(self, "late") else 1.0)
+        if self.level > 1.0:
+            self.late = True
+        return StepResult(super().step(action).observation, self.level, False, False, {})
+
+
 @pytest.mark.parametrize(
-    "make", [Bound, lambda: Peeking(TimeLimit(Bound(), 99)), Slotted], ids=["self", "inner", "slots"]
+    "make",
+    [Bound, lambda: Peeking(TimeLimit(Bound(), 99)), Slotted, Tucked],
+    ids=["self", "inner", "slots", "property"],
 )
 def test_an_env_is_itself_again_with_all_it_refers_to(make):
     env, other = make(), make()
@@ -1281,6 +1302,8 @@ def test_snapshots_are_equal_by_what_they_hold_and_stay_as_they_are():
     assert Snapshot.concatenate(list(kept)) == kept == kept[:] == vec.snapshot(range(N))
     with pytest.raises(ValueError, match="WRITEABLE"):
         kept.columns["state.price"].flags.writeable = True
+    with pytest.raises(TypeError, match="item assignment"):
+        kept.shared["params.fee"] = 0.0
     torn = pickle.loads(pickle.dumps(kept))
     torn.columns["state.trades"] = torn.columns["state.trades"][:1]
     refused(lambda: vec.restore(torn), ValueError, r"restore\(snapshot\): state.trades: expected 4 entries, got 1")

@@ -596,7 +596,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         self._snapshot_memory.put_back(indices, kept)
 
     def _snapshot_shared(self) -> dict[str, Any]:
-        return self._snapshot_memory.shared(super()._snapshot_shared())
+        return self._snapshot_memory.shared(super()._snapshot_shared()).copy()
 
     @staticmethod
     def _snapshot_base_names() -> frozenset[str]:
