@@ -429,15 +429,33 @@ def test_set_attr_of_one_parameter_leaves_what_was_drawn_of_others():
     assert vec.length == 9
 
 
+class Held(Walk):
+    """Its price stands for the speed that an episode began with."""
+
+    held_parameters = {"speed": "price"}
+
+    @staticmethod
+    def check(params):
+        if params.speed > 10.0 * params.sigma:
+            raise ValueError(f"sigma: expected at least {params.speed} / 10, got {params.sigma}")
+
+
+@pytest.mark.parametrize("sigma", [0.5, Randomized(0.4, 0.6)], ids=["number", "drawn"])
+def test_kept_parameters_are_checked_with_what_episodes_of_a_snapshot_began_with(sigma):
+    source, vec = Held(3, sigma=0.8), Held(3, sigma=sigma)
+    source.reset(seed=0, options=[{}, {"start": 7.5}, {"start": 2.5}])
+    vec.reset(seed=1)
+    kept, before = source.snapshot(), vec.snapshot()
+    message = r"restore\(parameters='keep'\): sigma: expected at least 7\.\d+ / 10, got 0\.\d+ \(sub-env 2\)"
+    with pytest.raises(ValueError, match=message):
+        vec.restore(kept[1], 2, parameters="keep")
+    assert vec.snapshot() == before
+    vec.restore(kept[2], 2, parameters="keep")
+    assert vec.price[2] == source.price[2]
+    vec.restore(kept[[0, 2]], [0, 1], parameters="keep")
+
+
 def test_set_attr_is_checked_with_what_episodes_under_way_began_with():
-    class Held(Walk):
-        held_parameters = {"speed": "price"}
-
-        @staticmethod
-        def check(params):
-            if params.speed > 10.0 * params.sigma:
-                raise ValueError(f"sigma: expected at least {params.speed} / 10, got {params.sigma}")
-
     vec = Held(3, speed=0.2, max_episode_steps=LIMIT)
     vec.set_attr("sigma", 0.4)  # no episode is under way
     vec.reset(seed=0, options=[{}, {"start": 7.0}, {}])

@@ -535,7 +535,8 @@ def test_what_cannot_be_read_changes_no_sub_env(name):
         column = kept.columns["env"].copy()
         column[2] = column[2][:40]
         columns = {**kept.columns, "env": column}
-        torn = Snapshot(kept.market, (kept.observation_space, kept.action_space), columns, {}, None)
+        spaces = kept.observation_space, kept.action_space
+        torn = Snapshot(kept.market, spaces, kept.kept._replace(columns=columns))
         play(vec, actions_of(vec, 2))
         expected = vec.call("path")
         error = ValueError if name == "sync" else sekai.VecEnvWorkerError
@@ -568,6 +569,24 @@ def test_an_env_that_refuses_in_the_middle_leaves_none_restored(name):
         assert vec.snapshot() == before
         vec.restore(kept[[3, 1]], [1, 3])
         assert [len(path) for path in vec.call("path")] == [6, 4, 6, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared_memory", [True, False], ids=["shared", "pipe"])
+def test_those_of_a_worker_in_which_none_refuses_go_back_too(shared_memory):
+    env_fns = [lambda kind=kind: TimeLimit(kind(), 6) for kind in (Walk, Walk, Picky, Picky)]
+    with ProcVecEnv(env_fns, autoreset=False, num_workers=2, shared_memory=shared_memory) as vec:
+        vec.reset(seed=0)
+        play(vec, actions_of(vec, 3))
+        vec.set_attr("path", [[0.5] * 99], indices=[2])
+        kept = vec.snapshot()
+        play(vec, actions_of(vec, 3))
+        before, shown = [(len(path), path[-1]) for path in vec.call("path")], vec.step([0] * 4)
+        assert vec.frozen.all()
+        refused(lambda: vec.restore(kept), sekai.VecEnvWorkerError, "99 is too far")
+        assert [(len(path), path[-1]) for path in vec.call("path")] == before
+        assert vec.frozen.all()
+        assert_same(vec.step([0] * 4), shown)
 
 
 def test_markets_of_one_sub_env_are_restored_all_or_none():
@@ -1124,8 +1143,29 @@ class Slotted(Walk):
         return StepResult(super().step(action).observation, self.shown, False, False, {})
 
 
+class Tucked(Walk):
+    """Holds a number where only a property reads it, and another from its second step on."""
+
+    @property
+    def level(self):
+        return vars(self)["level"]
+
+    def reset(self, *, seed=None, options=None):
+        vars(self)["level"] = 0.0
+        vars(self).pop("late", None)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        vars(self)["level"] = self.level + (10.0 if hasattr(self, "late") else 1.0)
+        if self.level > 1.0:
+            self.late = True
+        return StepResult(super().step(action).observation, self.level, False, False, {})
+
+
 @pytest.mark.parametrize(
-    "make", [Bound, lambda: Peeking(TimeLimit(Bound(), 99)), Slotted], ids=["self", "inner", "slots"]
+    "make",
+    [Bound, lambda: Peeking(TimeLimit(Bound(), 99)), Slotted, Tucked],
+    ids=["self", "inner", "slots", "property"],
 )
 def test_an_env_is_itself_again_with_all_it_refers_to(make):
     env, other = make(), make()
@@ -1262,6 +1302,8 @@ def test_snapshots_are_equal_by_what_they_hold_and_stay_as_they_are():
     assert Snapshot.concatenate(list(kept)) == kept == kept[:] == vec.snapshot(range(N))
     with pytest.raises(ValueError, match="WRITEABLE"):
         kept.columns["state.price"].flags.writeable = True
+    with pytest.raises(TypeError, match="item assignment"):
+        kept.shared["params.fee"] = 0.0
     torn = pickle.loads(pickle.dumps(kept))
     torn.columns["state.trades"] = torn.columns["state.trades"][:1]
     refused(lambda: vec.restore(torn), ValueError, r"restore\(snapshot\): state.trades: expected 4 entries, got 1")

@@ -248,7 +248,7 @@ class Shard:
 
     def _check(self, snapshot: Snapshot, rows: Any, parameters: str) -> None:
         """Look at what is to be restored; nothing changes."""
-        self._vec._restorers(snapshot, rows, parameters)
+        self._vec._restorer(snapshot, rows, parameters)
 
     def _restore(self, snapshot: Snapshot, rows: Any, parameters: str, keeps: bool) -> State | str | None:
         """Restore, and tell the state then if ``keeps``."""

@@ -403,8 +403,8 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
     # -- snapshots -----------------------------------------------------------------------------------------
 
     @property
-    def _snapshot_kind(self) -> str:
-        return " in ".join(self._market)
+    def _snapshot_market(self) -> tuple[str, ...]:
+        return (" in ".join(self._market),)
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
         """What the shards tell of sub-envs.
@@ -425,7 +425,7 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
             return kept._replace(columns={name: column[order] for name, column in kept.columns.items()})
         return kept
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         """Show the shards what their sub-envs are to go on from.
 
         Raises:
@@ -441,7 +441,7 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
 
             def make(mine: NDArray[np.intp], places: NDArray[np.intp]) -> Command:
                 own = {key: column[places] for key, column in columns.items()}
-                part = Snapshot(self._market, spaces, own, kept.shared, None if wholes is None else next(whole))
+                part = Snapshot(self._market, spaces, Kept(own, kept.shared, None if wholes is None else next(whole)))
                 return Command(name, (part, None if wholes is not None else mine, parameters, *more))
 
             return make

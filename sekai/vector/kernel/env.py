@@ -107,7 +107,8 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     - ``infos`` and ``reset_infos``: names of columns and parameters that a step and a reset tell, or a function of the
       parameters that returns them. A parameter that is ``Randomized`` is told by both, whether named or not;
     - ``held_parameters`` (optional): by the name of a parameter, the column that holds what it was when the episode
-      began: ``set_attr`` checks a change of others with what it holds, too, for the sake of episodes under way;
+      began: ``set_attr`` checks a change of others with what it holds, too, for the sake of episodes under way, and
+      ``restore(parameters="keep")`` the parameters in force with what those of the snapshot began with;
     - ``parallel_from`` (optional): from how many sub-envs on a step is tried on several threads, for a market whose
       step is long; else from 8,192 on, and rollouts from 4,096.
 
@@ -577,13 +578,15 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
             rows = self._columns["frozen"].nonzero()[0]
             layout.put(observations, rows, self._as_batch(0, [final[rows] for final in self._finals]))
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         if keep_parameters:
             self._snapshot_memory.require_shapes(kept.shared)
             kept = self._snapshot_memory.with_own_parameters(rows, kept)
-        if not self._is_fused:
-            return super()._restorer(rows, kept, keep_parameters)
-        return self._snapshot_memory.restorer(rows, kept, keep_parameters)
+        prepare = self._snapshot_memory.restorer if self._is_fused else super()._snapshot_restorer
+        commit = prepare(rows, kept, keep_parameters)
+        if keep_parameters:
+            self._check_kept_parameters(rows, kept.columns)
+        return commit
 
     def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
         kept = self._snapshot_memory.keep(indices)

@@ -365,7 +365,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
             **{f"state.{name}": column for name, column in state.items()},
         }
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         require_columns(self.__columns(rows[:0]), kept.columns)
         if not keep_parameters:
             require_equal(self._snapshot_shared(), kept.shared, "restore(snapshot)")

@@ -18,8 +18,6 @@ from sekai.checks import check_count, check_seconds
 from sekai.cores import usable_cores
 from sekai.errors import SpaceMismatch, VecEnvWorkerError
 from sekai.results import VecResetResult, VecStepResult
-from sekai.snapshots.agreement import require_columns
-from sekai.snapshots.columns import spread
 from sekai.snapshots.snapshot import Kept
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
@@ -32,6 +30,7 @@ from sekai.vector.processes.worker import (
     CALL,
     COMMIT,
     GET_ATTR,
+    GO_BACK,
     HAS_ATTR,
     KEEP,
     OPEN,
@@ -45,11 +44,11 @@ from sekai.vector.processes.worker import (
     Plan,
 )
 from sekai.vector.processes.worker_choice import WorkerChoice
+from sekai.vector.sub_envs.restoring import keep_envs, read_envs
 from sekai.vector.sub_envs.sub_env import (
     EnvFn,
     check_env_fns,
     check_same_space,
-    env_columns,
     list_infos,
     masks_of_sub_envs,
 )
@@ -448,7 +447,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             self._pool.settle(self._step_timeout)
             self._answers(self._commands_of_rows(PREPARE, rows, kept))
             layout.put(self._observations, slice(None), before["_observations"])
-            self._take_in(self._pool.exchange([COMMIT] * num_workers, self._step_timeout))
+            self._commit(may_refuse=False)  # if they do, the old sub-envs are still there
             self.__dict__.update({name: before[name] for name in _SEEN_FROM_OUTSIDE})
         except BaseException:
             if self._stop is not before["_stop"]:
@@ -531,8 +530,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         self._ask("reseed()", self._commands_of_rows(RESEED, rows, seeds))
 
     @property
-    def _snapshot_kind(self) -> str:
-        return self._kind_of_sub_envs
+    def _snapshot_market(self) -> tuple[str, ...]:
+        return (self._kind_of_sub_envs,)
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
         """What the workers tell of sub-envs.
@@ -540,37 +539,40 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         Raises:
             VecEnvWorkerError: A sub-env cannot be kept.
         """
-        column = np.empty(len(rows), object)
-        column[:] = self._ask_rows("snapshot()", rows, KEEP)
-        return Kept(
-            {"env": column, **layout.columns_of(self.observation_space, self._observations, rows, "shown")}, {}, {}
-        )
+        states = self._ask_rows("snapshot()", rows, KEEP)
+        return keep_envs(states, self.observation_space, self._observations, rows, is_whole)
 
     def _observe_now(self) -> Any:
         return layout.copy_batch(self._observations)
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         """Hand the workers what their sub-envs are to go on from.
 
         Raises:
             VecEnvWorkerError: It cannot be read, or is none of this env; nothing has changed.
         """
-        if keep_parameters:
-            expected = "expected 'match', since what of an Env object is a parameter is not known"
-            raise ValueError(f"restore(parameters=...): {expected}, got 'keep'")
-        require_columns(env_columns(self.observation_space), kept.columns)
-        columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
-        shown = layout.batch_of(self.observation_space, columns, "shown", len(rows))
-        commands = self._commands_of_rows(PREPARE, rows, columns["env"].tolist())
-        self._ask("restore()", commands)
+        states, shown = read_envs(kept, self.observation_space, len(rows), keep_parameters)
+        commands = self._commands_of_rows(PREPARE, rows, states)
+        may_refuse = any(self._ask("restore()", commands))
 
         def commit() -> None:
             self._require_open("restore()")
             with self._guard("restore()"):
-                self._take_in(self._pool.exchange([COMMIT] * len(self._pool.slices), self._step_timeout))
+                self._commit(may_refuse)
                 layout.put(self._observations, rows, shown)
 
         return commit
+
+    def _commit(self, may_refuse: bool) -> None:
+        """Let the sub-envs of all workers go on from what these have been handed, or those of none."""
+        workers = len(self._pool.slices)
+        try:
+            self._take_in(self._pool.exchange([COMMIT + _dumps(may_refuse)] * workers, self._step_timeout))
+        except VecEnvWorkerError:
+            with suppress(VecEnvWorkerError):  # the first error is the one to hear of
+                self._pool.settle(self._step_timeout)
+                self._take_in(self._pool.exchange([GO_BACK] * workers, self._step_timeout))
+            raise
 
     def _commands_of_rows(self, tag: bytes, rows: NDArray[np.intp], given: Sequence[Any], *general: Any) -> list[bytes]:
         """For each worker a command: what is meant for all, which of its sub-envs are meant, and what each is given."""

@@ -130,7 +130,8 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         self._streams.get()
         # Of another one inside, also in the sub-envs, with the same seeds, the draws are others.
         inside = sum(isinstance(layer, VecStickyAction) for layer in venv._snapshot_layers)
-        self._upper = 1 + inside + venv.unwrapped._snapshot_kind.split().count("sekai.wrappers.action.StickyAction")
+        kinds = venv.unwrapped._snapshot_market[0].split()
+        self._upper = 1 + inside + kinds.count("sekai.wrappers.action.StickyAction")
 
     snapshot_ignores: ClassVar[tuple[str, ...]] = ("_last", "_streams")
 

@@ -17,9 +17,10 @@ from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.delegation import FromInner
 from sekai.results import VecResetResult, VecStepResult
-from sekai.snapshots.agreement import differing, is_same, require_columns, require_equal
+from sekai.snapshots.agreement import differing, is_same, names_of_classes, require_columns, require_equal
 from sekai.snapshots.attributes import StateByAttributes, is_of_kit, require_untouched
 from sekai.snapshots.columns import spread
+from sekai.snapshots.layers import join_layers, prefixes_of, split_layers
 from sekai.snapshots.snapshot import Kept
 from sekai.spaces import Space
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType, WActType, WObsType
@@ -128,6 +129,25 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
     def _snapshot_layers(self) -> list[VecEnv[Any, Any]]:
         return [*self.venv._snapshot_layers, self]
 
+    @property
+    def _snapshot_market(self) -> tuple[str, ...]:
+        return (*self.venv._snapshot_market, *names_of_classes(type(self)))
+
+    def _keep_layers(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        layers = self._snapshot_layers
+        return join_layers(prefixes_of(layers), [layer._snapshot_keep(rows, is_whole) for layer in layers])
+
+    def _restorer_of_layers(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        layers = self._snapshot_layers
+        parts = zip(layers, split_layers(prefixes_of(layers), kept), strict=True)
+        commits = [layer._snapshot_restorer(rows, part, keep_parameters) for layer, part in parts]
+
+        def commit() -> None:
+            for each in commits:
+                each()
+
+        return commit
+
     def _snapshot_whole(self) -> dict[str, Any]:
         """What all sub-envs share and steps change, as data."""
         return {}
@@ -141,9 +161,9 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
         return _OWN_NAMES
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
-        return Kept(self._snapshot_rows(rows), self._snapshot_others(), self._snapshot_whole() if is_whole else {})
+        return Kept(self._snapshot_rows(rows), self._snapshot_others(), self._snapshot_whole() if is_whole else None)
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         require_columns(self._snapshot_rows(rows[:0]), kept.columns)
         if not keep_parameters:
             require_equal(self._snapshot_others(), kept.shared, f"restore(snapshot): {type(self).__name__}")
