@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import toy_market
+from masked_envs import CorridorVec
 from toy_market import WalkVec
 
 import sekai
@@ -261,6 +262,25 @@ def test_a_seed_repeats_the_run_random_actions_included(capsys):
     argv = ("run", "Walk-v0", "--num-envs", 8, "--steps", 30, "--set", "noise=1.0", "--seed")
     means = [run_json(capsys, *argv, seed)["return_mean"] for seed in (5, 5, 6)]
     assert means[0] == means[1] != means[2]
+
+
+@pytest.mark.parametrize("mode", ["native", "sync"])
+def test_random_actions_are_such_as_the_masks_allow(capsys, registry, monkeypatch, mode):
+    """The env refuses others, and for the native form one that holds them has to raise nothing."""
+
+    class Strict(CorridorVec):
+        def _step(self, actions):
+            assert self._action_mask()[np.arange(self.num_envs), actions].all()
+            return super()._step(actions)
+
+    monkeypatch.setattr("masked_envs.CorridorVec", Strict)
+    registry.register("Corridor-v0", "masked_envs:Corridor", vector_entry_point="masked_envs:CorridorVec")
+    report = run_json(capsys, "run", "Corridor-v0", "--num-envs", 8, "--steps", 50, "--seed", 3, "--mode", mode)
+    assert report["env_steps"] == 400
+    report = run_json(
+        capsys, "bench", "Corridor-v0", "--num-envs", 8, "--seconds", 0.01, "--modes", mode, "--policy", "random"
+    )
+    assert [cell["num_envs"] for cell in report["cells"]] == [8]
 
 
 def test_set_takes_python_literals_and_else_text(capsys):

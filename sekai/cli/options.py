@@ -55,7 +55,8 @@ def add_policy(parser: ArgumentParser) -> None:
         "--policy",
         default=RANDOM,
         metavar="NAME",
-        help="'random', or one that the environment offers (see sekai info ENV_ID; default: %(default)s)",
+        help="'random' (of the actions that its masks allow, where it has some), or one that the environment offers "
+        "(see sekai info ENV_ID; default: %(default)s)",
     )
 
 

@@ -126,7 +126,7 @@ class TestBed:
 
     def _stepper(self, vec: VecEnv[Any, Any]) -> Stepper:
         policy = choose_policy(vec, self._args.policy, self._args.seed)
-        if self._args.policy == RANDOM:
+        if self._args.policy == RANDOM and not vec.has_action_mask:
             policy = _prepared(policy)
         return Stepper(vec, policy, self._args.seed)
 
