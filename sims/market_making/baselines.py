@@ -48,7 +48,7 @@ class FixedSpread(QuotingPolicy):
             fill_decay: ``k``, where the half-spread is None; None for the env's.
 
         Raises:
-            ValueError: See ``read_parameter``; or a number is out of its range.
+            ValueError: A parameter of the env is drawn at each episode; or a number is out of its range.
         """
         if half_spread is None:
             decay = read_parameter(vec, cls.__name__, "fill_decay", per_env=True) if fill_decay is None else fill_decay
@@ -101,7 +101,7 @@ class AvellanedaStoikov(InventoryPolicy):
             fill_decay: ``k``; None for the env's.
 
         Raises:
-            ValueError: See ``read_parameter``; or a number is out of its range.
+            ValueError: A parameter of the env is drawn at each episode; or a number is out of its range.
         """
         market = read_market(vec, cls.__name__, volatility=volatility, fill_decay=fill_decay)
         return cls(gamma=gamma, symmetric=symmetric, **market)
@@ -163,8 +163,8 @@ class GLFT(TabulatedPolicy):
             fill_decay: ``k``; None for the env's.
 
         Raises:
-            ValueError: See ``read_parameter``; or a number is out of its range; or, with a finite horizon, there is
-                no limit, or more than ``MAX_TABLES`` tables would be needed.
+            ValueError: A parameter of the env is drawn at each episode; or a number is out of its range; or, with a
+                finite horizon, there is no limit, or more than ``MAX_TABLES`` tables would be needed.
         """
         market = read_market(vec, cls.__name__, volatility=volatility, arrival_rate=arrival_rate, fill_decay=fill_decay)
         return cls(gamma=gamma, finite_horizon=finite_horizon, grid_limit=grid_limit, **market)
@@ -231,8 +231,8 @@ class CarteaJaimungal(TabulatedPolicy):
             fill_decay: ``k``; None for the env's.
 
         Raises:
-            ValueError: See ``read_parameter``; or a number is out of its range; or there is no limit, or more than
-                ``MAX_TABLES`` tables would be needed.
+            ValueError: A parameter of the env is drawn at each episode; or a number is out of its range; or there is no
+                limit, or more than ``MAX_TABLES`` tables would be needed.
         """
         market = read_market(vec, cls.__name__, arrival_rate=arrival_rate, fill_decay=fill_decay)
         return cls(phi=phi, alpha=alpha, grid_limit=grid_limit, **market)

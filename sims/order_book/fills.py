@@ -183,9 +183,7 @@ def _read_params(vec: Any, where: str) -> LimitOrderBookParams:
 
     shared = read_shared(vec, where, "quotes")
     if shared.keys() != set(LimitOrderBookParams._fields):
-        raise ValueError(
-            f"{where}: expected a LimitOrderBookVecEnv, whose flow makes as many books as one likes"
-        )
+        raise ValueError(f"{where}: expected a LimitOrderBookVecEnv, whose flow makes as many books as one likes")
     params = LimitOrderBookParams(**shared)
     if params.step_by != "time":
         raise ValueError(f"{where}: expected steps of a fixed time, got step={params.step_by!r}")
