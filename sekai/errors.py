@@ -57,7 +57,7 @@ class SpaceMismatch(SekaiError, ValueError):
 
 
 class DependentRows(SekaiError, ValueError):
-    """Rows were to be cut into shards that depend on each other."""
+    """Sub-envs were to be cut into shards that depend on each other."""
 
 
 class VecEnvClosed(SekaiError, RuntimeError):

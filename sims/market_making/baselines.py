@@ -97,7 +97,7 @@ class AvellanedaStoikov(InventoryPolicy):
             vec: A VecEnv of the quoting market.
             gamma: Absolute risk aversion, per unit of wealth.
             symmetric: Whether to quote the constant spread about the mid.
-            volatility: ``sigma``, price per square root of time; None for the env's (see ``read_parameter``).
+            volatility: ``sigma``, price per square root of time; None for the env's.
             fill_decay: ``k``; None for the env's.
 
         Raises:
@@ -158,7 +158,7 @@ class GLFT(TabulatedPolicy):
             gamma: Absolute risk aversion, per unit of wealth.
             finite_horizon: Whether to look up the quotes for the time left, instead of the long-run ones.
             grid_limit: The inventory limit of the model; None for the env's. For a finite horizon only.
-            volatility: ``sigma``, price per square root of time; None for the env's (see ``read_parameter``).
+            volatility: ``sigma``, price per square root of time; None for the env's.
             arrival_rate: ``A``; None for the env's.
             fill_decay: ``k``; None for the env's.
 

@@ -83,7 +83,7 @@ def rollout(
         max_in_flight: Shards at most that are under way, or done and not taken yet, so that memory is bounded; None for
             two for each task that the cluster has the cores to run at once.
         num_cpus: Cores of a task; its kernels use as many threads.
-        max_retries: How often a task is run again that was lost; -1 for always.
+        max_retries: How often a task is run again that was lost, 5 times by default; -1 for always.
         progress: Draw a progress bar, if stderr is a terminal and tqdm is installed.
 
     Returns:
