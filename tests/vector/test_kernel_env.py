@@ -213,6 +213,25 @@ def test_what_a_function_gives_is_checked_and_asks_for_a_reset():
         vec.step([1, 1, 1])
 
 
+@pytest.mark.parametrize("n", [3, 2500])  # whose results come from the allocator, and are lent
+def test_infos_that_are_read_late_tell_of_their_own_step(n):
+    vec, twin = make_walk(n), make_walk(n)
+    kept, expected = [], []
+    for each in (vec, twin):
+        each.reset(seed=3)
+    for actions in actions_of(vec, 2 * LIMIT):
+        kept.append(vec.step(actions).infos)  # all else of the result is gone, and nothing has been read
+        expected.append({key: column.copy() for key, column in twin.step(actions).infos.columns.items()})
+    vec.set_attr("speed", Randomized(0.2, 0.3))  # other memory of results
+    vec.step(actions)
+    for infos, columns in zip(kept, expected, strict=True):
+        sent = pickle.loads(pickle.dumps(infos)) if infos is kept[0] else infos
+        assert {key: column.tolist() for key, column in sent.columns.items()} == {
+            key: column.tolist() for key, column in columns.items()
+        }
+        assert sent.columns is sent.columns
+
+
 def test_parameters_without_a_limit():
     theirs = SyncVecEnv([partial(Twin, speed=speed, length=3) for speed in (0.1, 0.2)])
     assert_same_run(Walk(2, speed=[0.1, 0.2], length=3), theirs)
