@@ -77,7 +77,7 @@ class ShardedRun:
         Raises:
             CommandError: Either cannot be built, or autoreset is off.
         """
-        rows = split_rows(self.num_envs, self.shard_size)[0]
+        rows = split_rows(self.num_envs, self.shard_size, self.steps)[0]
         with mistakes_of_the_user():
             vec = ShardMaker(self.spec, self.num_envs, self._kwargs(settings), "--set").of(rows)()
         with vec:

@@ -120,6 +120,15 @@ def test_summaries_in_order_and_combined():
     assert rollout(*arguments, **sizes, **summarise) == 50
 
 
+@pytest.mark.parametrize("size", [50, 2000], ids=["in a message", "in the object store"])
+def test_a_summary_may_be_a_part_of_the_record_whose_memory_is_used_again(size):
+    whole = sekai.rollout(MarketMakingVecEnv(6 * size), quoting(), 12, seed=2)
+    parts = rollout(
+        *("MarketMaking-v0", quoting(), 12), num_envs=6 * size, seed=2, shard_size=size, summarise=lambda each: each
+    )
+    assert_identical(whole.rewards, np.concatenate([part.rewards for part in parts], axis=1))
+
+
 def test_shards_as_they_are_done():
     found = dict(rollout_shards(walks(), still, 8, num_envs=7, seed=9, shard_size=3, infos=["row"]))
     assert sorted(found, key=lambda rows: rows.start) == [range(0, 3), range(3, 6), range(6, 7)]
