@@ -338,6 +338,23 @@ def test_a_distributed_run_tells_what_a_run_tells(capsys):
         assert there[name] == (pytest.approx(here[name], rel=1e-9) if is_number else here[name]), name
 
 
+@pytest.mark.parametrize("num_done", [0, 2])
+def test_an_interrupted_run_tells_of_the_shards_that_are_done(capsys, monkeypatch, num_done):
+    inner = sekai.compat.ray.rollout_shards
+
+    def some(*args, **kwargs):
+        for _, shard in zip(range(num_done), inner(*args, **kwargs), strict=False):
+            yield shard
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sekai.compat.ray, "rollout_shards", some)
+    argv = ("run", "MarketMaking-v0", "--distributed", "--shard-size", "4", "--num-envs", "12", "--steps", "10")
+    assert main([*argv, "--set", "n_steps=10", "--json"]) == 130
+    report = json.loads(capsys.readouterr().out)
+    assert (report["interrupted"], report["episodes"], report["env_steps"]) == (True, 4 * num_done, 40 * num_done)
+    assert (report["return_mean"] is None) is (num_done == 0)
+
+
 # -- without a cluster, and without Ray --------------------------------------------------------------------------
 
 ALONE = """
