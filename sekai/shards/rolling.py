@@ -225,7 +225,10 @@ class ShardedWork:
         return Shard(rows, self._maker.own(rows), self._resets.of(rows))
 
     def each(self) -> Iterator[tuple[range, Any]]:
-        """Do all of it here, shard after shard, in the memory of one (see ``Work.do``)."""
+        """Do all of it here, shard after shard, in the memory of one; summaries are copies, as those of a task are."""
+        import cloudpickle
+
         memory: dict[Any, Rollout] = {}
         for k, rows in enumerate(self.rows):
-            yield rows, self.work.do(self.shard(k), memory)
+            result = self.work.do(self.shard(k), memory)
+            yield rows, result if self.work.summarise is None else pickle.loads(cloudpickle.dumps(result))

@@ -317,8 +317,9 @@ def test_work_in_the_memory_of_other_work():
     assert found == expected
 
 
-def test_records_that_are_handed_back_have_memory_of_their_own():
-    sharded = ShardedWork("MarketMaking-v0", quote, 9, num_envs=8, seed=4, shard_size=4)
+@pytest.mark.parametrize("summarise", [None, lambda record: record], ids=["records", "summaries that are the record"])
+def test_what_is_handed_back_has_memory_of_its_own(summarise):
+    sharded = ShardedWork("MarketMaking-v0", quote, 9, num_envs=8, seed=4, shard_size=4, summarise=summarise)
     records = [record for _, record in sharded.each()]
     whole = sekai.rollout(MarketMakingVecEnv(8), quote, 9, seed=4)
     assert_identical(whole.rewards, np.concatenate([record.rewards for record in records], axis=1))
