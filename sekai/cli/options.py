@@ -92,7 +92,12 @@ def add_shards(parser: ArgumentParser) -> None:
         help="of the Ray cluster, beside --distributed; 'auto' for the one that this machine belongs to, 'local' for "
         "all cores of this machine alone (default: RAY_ADDRESS, else the first of the two that there is)",
     )
-    parser.add_argument("--shard-size", type=positive_int, metavar="N", help="sub-envs of a shard (default: 4096)")
+    parser.add_argument(
+        "--shard-size",
+        type=positive_int,
+        metavar="N",
+        help="sub-envs of a shard (default: 16384 up to 256 steps, fewer of longer runs, down to 4096)",
+    )
 
 
 def add_json(parser: ArgumentParser, instead_of: str = "a table") -> None:

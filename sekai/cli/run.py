@@ -25,10 +25,11 @@ from sekai.cli.options import (
 from sekai.cli.plot import check_target, draw_run
 from sekai.cli.policies import choose_policy
 from sekai.cli.rollout import roll_out
-from sekai.cli.sharded import ShardedRun, connect
+from sekai.cli.sharded import ShardedRun, connect, joined
 from sekai.cores import usable_cores
 from sekai.progress import progress_bar
 from sekai.registry.build import MODES, choose_mode, entry_point_of
+from sekai.rollouts import EpisodeSums
 from sekai.seeding import np_random
 
 _DEFAULT_NUM_ENVS = 1024
@@ -75,8 +76,8 @@ With --distributed the sub-envs are cut into shards, tasks on Ray (pip install
 this machine, or on the cluster that --address names. Numbers are those of a run
 here, but for the last digits of means, and for random actions.
 
-Ctrl-C ends the run and prints what was measured so far; no picture is drawn. A
-distributed one prints nothing then.
+Ctrl-C ends the run and prints what was measured so far, of a distributed one
+the shards that are done; no picture is drawn.
 """
 
 
@@ -190,10 +191,17 @@ def _check_distributed(args: argparse.Namespace) -> None:
 
 
 def _run_distributed(sharded: ShardedRun, settings: dict[str, Any], args: argparse.Namespace) -> int:
-    """Run shards on Ray, and print the statistics."""
+    """Run shards on Ray, and print the statistics: after Ctrl-C those of the shards that are done."""
     sharded.check(settings)
     start = perf_counter()
-    sums = sharded.run(settings)
+    done: dict[range, EpisodeSums] = {}
+    interrupted = False
+    try:
+        for rows, sums in sharded.shards(settings):
+            done[rows] = sums
+    except KeyboardInterrupt:
+        interrupted = True
+    env_steps = sharded.steps * sum(len(rows) for rows in done)
     report = {
         "env": sharded.spec.id,
         "mode": sharded.mode,
@@ -202,14 +210,14 @@ def _run_distributed(sharded: ShardedRun, settings: dict[str, Any], args: argpar
         "settings": settings,
         "num_envs": sharded.num_envs,
         "steps": sharded.steps,
-        "env_steps": sharded.steps * sharded.num_envs,
-        **sums.summary(),
-        "env_steps_per_second": sharded.steps * sharded.num_envs / (perf_counter() - start),
+        "env_steps": env_steps,
+        **joined(done).summary(),
+        "env_steps_per_second": env_steps / (perf_counter() - start),
         "first_step_seconds": math.nan,
-        "interrupted": False,
+        "interrupted": interrupted,
     }
     emit(to_json(report) if args.json else format_table(_as_rows(report)))
-    return 0
+    return 130 if interrupted else 0
 
 
 def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:

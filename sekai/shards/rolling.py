@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
-from uuid import uuid4
 
 from sekai.checks import check_count
 from sekai.errors import DependentRows
 from sekai.rollouts import Rollout, rollout
 from sekai.rollouts.joining import roll_part
 from sekai.rollouts.run import check_keys
-from sekai.shards.cutting import Resets, split_rows, where_rows
+from sekai.shards.cutting import Reset, Resets, split_rows, where_rows
 from sekai.shards.making import Recipe, ShardMaker
 from sekai.vector import NativeVecEnv, VecEnv, VecWrapper
 
@@ -58,12 +57,12 @@ class Shard(NamedTuple):
     Attributes:
         rows: Its rows.
         own: The arguments of their VecEnv alone.
-        reset: Their ``seed``, ``options`` and ``start``.
+        reset: Their reset.
     """
 
     rows: range
     own: list[dict[str, Any]]
-    reset: dict[str, Any]
+    reset: Reset
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,6 @@ class Work:
         summarise: From a shard's record to what is handed back; None for the record itself.
         joined: Whether it is a ``Part`` instead, to be put together with the others.
         where: What error messages begin with.
-        key: Names this work among others.
     """
 
     num_envs: int
@@ -90,43 +88,44 @@ class Work:
     summarise: Callable[[Rollout], Any] | None
     joined: bool
     where: str
-    key: str = field(default_factory=lambda: uuid4().hex)
 
     def do(self, shard: Shard, memory: dict[Any, Rollout] | None = None) -> Any:
         """Roll out a shard.
 
         Args:
             shard: Which.
-            memory: Where the last record is kept, to be written over by the next one of its size; for work whose
-                results hold no part of records. None for fresh memory.
+            memory: Where the last record is kept, once it is summarised, to be written over by the next one of its
+                size, of whichever work; no summary may hold a part of it by then. None for fresh memory, which records
+                have that are handed back themselves.
 
         Raises:
             DependentRows: The shard cannot have the numbers of its rows in the whole (see ``require_rows_alone``).
         """
+        if self.summarise is None:
+            memory = None
         with self.recipe.build(shard.rows, shard.own) as vec:
             policy = self.policy
             if hasattr(policy, "policy_for"):
                 policy = policy.policy_for(vec, shard.rows)
-            before = _statistics(vec)
+            before, reset = _statistics(vec), shard.reset.arguments()
+            fits, out = self._memory_of(vec), None
+            if memory is not None:
+                out = memory.pop(fits, None)
+                memory.clear()  # of another size
             if self.joined:
-                result: Any = roll_part(vec, policy, self.steps, self.infos, **shard.reset)
+                result: Any = roll_part(vec, policy, self.steps, self.infos, **reset)
             else:
-                result = self._record(vec, policy, shard, memory)
+                result = rollout(vec, policy, self.steps, infos=self.infos, progress=False, out=out, **reset)
             if len(shard.rows) < self.num_envs:
                 require_rows_alone(vec, before, f"{self.where}, {where_rows(shard.rows)}")
-        return result if self.summarise is None else self.summarise(result)
+        summary = result if self.summarise is None else self.summarise(result)
+        if memory is not None:
+            memory[fits] = result
+        return summary
 
-    def _record(
-        self, vec: VecEnv[Any, Any], policy: Policy, shard: Shard, memory: dict[Any, Rollout] | None
-    ) -> Rollout:
-        fits = (self.key, vec.num_envs, repr(vec.observation_space), repr(vec.action_space))
-        out = None if memory is None else memory.pop(fits, None)
-        if memory is not None:
-            memory.clear()  # of another size
-        record = rollout(vec, policy, self.steps, infos=self.infos, progress=False, out=out, **shard.reset)
-        if memory is not None:
-            memory[fits] = record
-        return record
+    def _memory_of(self, vec: VecEnv[Any, Any]) -> tuple[Any, ...]:
+        """What two records have in common of which one may take the memory of the other."""
+        return self.steps, vec.num_envs, repr(vec.observation_space), repr(vec.action_space)
 
 
 def _statistics(vec: VecEnv[Any, Any]) -> list[bytes]:
@@ -175,7 +174,7 @@ class ShardedWork:
         options: Likewise.
         start: Likewise.
         kwargs: As ``ShardMaker`` takes them.
-        shard_size: Rows of a shard, None for 4096.
+        shard_size: Rows of a shard, as ``split_rows`` takes it.
         infos: The keys of the infos to keep.
         summarise: From the record of a shard to what is handed back of it.
         joined: Whether what is handed back is a ``Part``.
@@ -208,11 +207,11 @@ class ShardedWork:
         joined: bool = False,
         where: str = "rollout",
     ) -> None:
-        self.rows = split_rows(num_envs, shard_size)
+        steps = check_count(steps, f"{where}(steps)")
+        self.rows = split_rows(num_envs, shard_size, steps)
         num_envs = self.rows[-1].stop
         if summarise is not None and not callable(summarise):
             raise TypeError(f"{where}(summarise=...): expected a function of a Rollout or None, got {summarise!r}")
-        steps = check_count(steps, f"{where}(steps)")
         self._maker = ShardMaker(make, num_envs, kwargs, where)
         recipe = self._maker.recipe(len(self.rows) > 1)
         self.work = Work(num_envs, recipe, policy, steps, check_keys(infos), summarise, joined, where)
@@ -227,7 +226,10 @@ class ShardedWork:
         return Shard(rows, self._maker.own(rows), self._resets.of(rows))
 
     def each(self) -> Iterator[tuple[range, Any]]:
-        """Do all of it here, shard after shard, in the memory of one; for results that hold no part of a record."""
+        """Do all of it here, shard after shard, in the memory of one; summaries are copies, as those of a task are."""
+        import cloudpickle
+
         memory: dict[Any, Rollout] = {}
         for k, rows in enumerate(self.rows):
-            yield rows, self.work.do(self.shard(k), memory)
+            result = self.work.do(self.shard(k), memory)
+            yield rows, result if self.work.summarise is None else pickle.loads(cloudpickle.dumps(result))

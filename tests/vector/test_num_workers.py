@@ -213,8 +213,9 @@ def test_what_cannot_move_stays_and_goes_on(told, tmp_path, kind, told_of):
         for _ in range(4):
             assert_same(vec.step(actions), expected.step(actions))
         stays = "the number of workers stays at 1, since sub-envs cannot move to others: .*" + told_of
-        with pytest.warns(RuntimeWarning, match=stays):
+        with pytest.warns(RuntimeWarning, match=stays) as warned:
             assert_same(vec.step(actions), expected.step(actions))
+        assert [each.filename for each in warned] == [__file__]  # of the line that made the step
         for _ in range(6):
             assert_same(vec.step(actions), expected.step(actions))
         assert vec.num_workers == 1

@@ -75,7 +75,7 @@ def rollout(
             ``vectorization_mode`` and so on. Those that are one number per sub-env are cut with them, also in price
             models; what is one for all is not, even if it is as long. Where a market does not say which an argument is,
             ValueError; a callable does.
-        shard_size: Sub-envs of a shard; None for 4096.
+        shard_size: Sub-envs of a shard; None for 16,384 up to 256 steps, and fewer of longer rollouts, down to 4,096.
         infos: The keys of the infos to keep.
         summarise: Takes the ``Rollout`` of a shard, in its task, and returns what travels back instead of it. The
             memory of the record is used again: do not keep it there.

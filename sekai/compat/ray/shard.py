@@ -232,7 +232,8 @@ class Shard:
     def _reseed(self, seeds: Any, rows: Any) -> None:
         self._vec.reseed(seeds, rows)
 
-    def _call(self, rows: Any, method: str, arguments: Any, keywords: Any) -> bytes:
+    def _call(self, rows: Any, told: tuple[str, Any, Any]) -> bytes:
+        method, arguments, keywords = told
         if rows is None:
             return _dumps(self._vec.call(method, *arguments, **keywords), f"call({method!r})")
         return _dumps(self._vec.call_at(rows, method, *arguments, **keywords), f"call_at(indices, {method!r})")
