@@ -610,13 +610,15 @@ def test_9_3_killed_while_idle(build, patient):
     vec.close()
 
 
-def test_a_step_timeout_names_the_slow_sub_envs_and_leaves_it_closable(build):
+@pytest.mark.parametrize("awaited", [False, True], ids=["called", "awaited"])
+def test_a_step_timeout_names_the_slow_sub_envs_and_leaves_it_closable(build, awaited):
     def attempt(seconds):
         vec = build([Misbehaves] * 3, step_timeout=seconds, close_timeout=0.1)
         vec.reset()
         start = time.monotonic()
         with pytest.raises(VecEnvWorkerError, match=rf"worker 2 .* took longer than {seconds} s") as caught:
-            vec.step([NOTHING, NOTHING, SLEEP])
+            actions = [NOTHING, NOTHING, SLEEP]
+            _ = asyncio.run(vec.async_step(actions)) if awaited else vec.step(actions)
         assert time.monotonic() - start >= seconds
         if caught.value.rank != 2:  # another was not done either
             raise caught.value
@@ -821,8 +823,9 @@ def test_an_env_without_spaces_is_named():
         ProcVecEnv([Bare])
 
 
-def test_the_event_loop_is_free_while_workers_are_busy(build, gate):
-    vec = build([Misbehaves])
+@pytest.mark.parametrize("step_timeout", [None, HANG], ids=["no-limit", "limit"])
+def test_the_event_loop_is_free_while_workers_are_busy(build, gate, step_timeout):
+    vec = build([Misbehaves], step_timeout=step_timeout)
     vec.set_attr("gate", gate)
 
     async def play():

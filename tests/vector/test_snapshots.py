@@ -279,6 +279,25 @@ def test_some_sub_envs_go_back_elsewhere_and_the_others_go_on(name, wrapped, aut
                 assert_same(three[row], two_part[row])
 
 
+def test_a_frozen_sub_env_goes_on_acting_as_it_did_when_another_is_restored():
+    acted = []
+
+    class Seen(Arrays):
+        def _step(self, actions):
+            acted.append(actions.tolist())
+            return super()._step(actions)
+
+    vec = Seen(2, autoreset=False, max_episode_steps=2)
+    vec.reset(seed=0)
+    kept = vec.snapshot([0])
+    for actions in ([1, 1], [0, 1]):
+        vec.step(actions)
+    assert vec.frozen.all()
+    vec.restore(kept, [0])
+    vec.step([0, 0])
+    assert acted[-1] == [0, 1]
+
+
 @pytest.mark.parametrize("name", [*HERE, pytest.param("proc", marks=pytest.mark.slow)])
 def test_branches_of_one_sub_env_equal_each_other_under_equal_actions(name):
     if name == "drawn":
