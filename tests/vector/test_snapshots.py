@@ -562,6 +562,22 @@ def test_what_cannot_be_read_changes_no_sub_env(name):
         assert vec.call("path") == expected
 
 
+@pytest.mark.parametrize("name", ["sync", "proc"])
+def test_columns_that_are_missing_or_of_another_dtype_are_refused(name):
+    with {**HERE, **PROC}[name](N) as vec:
+        vec.reset(seed=0)
+        kept = vec.snapshot()
+        (shown,) = set(kept.columns) - {"env"}
+        for columns in (
+            {"env": kept.columns["env"]},
+            {**kept.columns, shown: kept.columns[shown].astype(np.float16)},
+            {**kept.columns, "more": np.zeros(N)},
+        ):
+            other = Snapshot(kept.market, (kept.observation_space, kept.action_space), columns, {}, None)
+            refused(lambda other=other: vec.restore(other), ValueError, r"restore\(snapshot\): the layout of its columns")
+        assert vec.snapshot() == kept
+
+
 class Picky(Brief):
     """Finds out that it cannot go on from somewhere when it is there already."""
 
