@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import copy
 import gc
+import multiprocessing
 import os
 import re
 import signal
@@ -784,6 +785,25 @@ def test_an_env_fn_that_fails_is_told_before_a_slow_one_is_built():
     with pytest.raises(VecEnvWorkerError, match="sub-env 1: ValueError: at once"):
         ProcVecEnv([slow, fail], close_timeout=0.1)
     assert time.monotonic() - start < FOR_EVER
+
+
+def test_nothing_is_left_where_a_worker_cannot_be_started(monkeypatch):
+    process_class = multiprocessing.get_context("forkserver").Process
+    start, pids = process_class.start, []
+
+    def start_one(process):
+        if pids:
+            raise OSError("there are too many processes")
+        start(process)
+        pids.append(process.pid)
+
+    monkeypatch.setattr(process_class, "start", start_one)
+    with pytest.raises(OSError, match="too many processes"):
+        try:
+            ProcVecEnv([Misbehaves] * 2, context="forkserver", close_timeout=HANG)
+        except OSError:
+            assert pids and gone(*pids)  # while the traceback holds the other end of the line
+            raise
 
 
 def test_a_timeout_of_zero_is_closable_at_once(tmp_path):
