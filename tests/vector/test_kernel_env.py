@@ -1020,6 +1020,32 @@ def test_rows_do_not_depend_on_how_many_there_are_nor_on_threads(n):
         threads.set_num_threads(before)
 
 
+@pytest.mark.form
+@pytest.mark.parametrize(
+    "ending",
+    [{}, {"autoreset": False}, {"autoreset_options": lambda i: {"start": float(i % 3)}}],
+    ids=["reset", "frozen", "reset-by-a-function"],
+)
+def test_rows_that_end_are_gathered_from_all_threads(ending):
+    class Wide(Walk):
+        parallel_from = 50
+
+    def play(num_threads):
+        vec = Wide(101, speed=SPEED, max_episode_steps=LIMIT, **ending)
+        vec.reset(seed=1)
+        threads.set_num_threads(num_threads)
+        with threads.always_used():
+            return [vec.step(np.full(101, k % 3)) for k in range(5)]
+
+    before = threads.get_num_threads()
+    try:
+        for mine, other in zip(play(1), play(2), strict=True):
+            assert_same_columns(mine, other)
+            assert_same(list(mine.infos), list(other.infos))
+    finally:
+        threads.set_num_threads(before)
+
+
 def assert_same_columns(ours, theirs):
     for name in ("observations", "rewards", "terminated", "truncated"):
         assert_same(getattr(ours, name), getattr(theirs, name))

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import copy
 import gc
+import multiprocessing
 import os
 import re
 import signal
@@ -610,13 +611,15 @@ def test_9_3_killed_while_idle(build, patient):
     vec.close()
 
 
-def test_a_step_timeout_names_the_slow_sub_envs_and_leaves_it_closable(build):
+@pytest.mark.parametrize("awaited", [False, True], ids=["called", "awaited"])
+def test_a_step_timeout_names_the_slow_sub_envs_and_leaves_it_closable(build, awaited):
     def attempt(seconds):
         vec = build([Misbehaves] * 3, step_timeout=seconds, close_timeout=0.1)
         vec.reset()
         start = time.monotonic()
         with pytest.raises(VecEnvWorkerError, match=rf"worker 2 .* took longer than {seconds} s") as caught:
-            vec.step([NOTHING, NOTHING, SLEEP])
+            actions = [NOTHING, NOTHING, SLEEP]
+            _ = asyncio.run(vec.async_step(actions)) if awaited else vec.step(actions)
         assert time.monotonic() - start >= seconds
         if caught.value.rank != 2:  # another was not done either
             raise caught.value
@@ -784,6 +787,25 @@ def test_an_env_fn_that_fails_is_told_before_a_slow_one_is_built():
     assert time.monotonic() - start < FOR_EVER
 
 
+def test_nothing_is_left_where_a_worker_cannot_be_started(monkeypatch):
+    process_class = multiprocessing.get_context("forkserver").Process
+    start, pids = process_class.start, []
+
+    def start_one(process):
+        if pids:
+            raise OSError("there are too many processes")
+        start(process)
+        pids.append(process.pid)
+
+    monkeypatch.setattr(process_class, "start", start_one)
+    with pytest.raises(OSError, match="too many processes"):
+        try:
+            ProcVecEnv([Misbehaves] * 2, context="forkserver", close_timeout=HANG)
+        except OSError:
+            assert pids and gone(*pids)  # while the traceback holds the other end of the line
+            raise
+
+
 def test_a_timeout_of_zero_is_closable_at_once(tmp_path):
     path = tmp_path / "closed"
     vec = ProcVecEnv([partial(Filed, path, 0), partial(Filed, path, 1)], step_timeout=0.0, close_timeout=HANG)
@@ -821,8 +843,9 @@ def test_an_env_without_spaces_is_named():
         ProcVecEnv([Bare])
 
 
-def test_the_event_loop_is_free_while_workers_are_busy(build, gate):
-    vec = build([Misbehaves])
+@pytest.mark.parametrize("step_timeout", [None, HANG], ids=["no-limit", "limit"])
+def test_the_event_loop_is_free_while_workers_are_busy(build, gate, step_timeout):
+    vec = build([Misbehaves], step_timeout=step_timeout)
     vec.set_attr("gate", gate)
 
     async def play():

@@ -279,6 +279,25 @@ def test_some_sub_envs_go_back_elsewhere_and_the_others_go_on(name, wrapped, aut
                 assert_same(three[row], two_part[row])
 
 
+def test_a_frozen_sub_env_goes_on_acting_as_it_did_when_another_is_restored():
+    acted = []
+
+    class Seen(Arrays):
+        def _step(self, actions):
+            acted.append(actions.tolist())
+            return super()._step(actions)
+
+    vec = Seen(2, autoreset=False, max_episode_steps=2)
+    vec.reset(seed=0)
+    kept = vec.snapshot([0])
+    for actions in ([1, 1], [0, 1]):
+        vec.step(actions)
+    assert vec.frozen.all()
+    vec.restore(kept, [0])
+    vec.step([0, 0])
+    assert acted[-1] == [0, 1]
+
+
 @pytest.mark.parametrize("name", [*HERE, pytest.param("proc", marks=pytest.mark.slow)])
 def test_branches_of_one_sub_env_equal_each_other_under_equal_actions(name):
     if name == "drawn":
@@ -542,6 +561,22 @@ def test_what_cannot_be_read_changes_no_sub_env(name):
         error = ValueError if name == "sync" else sekai.VecEnvWorkerError
         refused(lambda: vec.restore(torn), error, "sub-env 2: .*expected what snapshot")
         assert vec.call("path") == expected
+
+
+@pytest.mark.parametrize("name", ["sync", "proc"])
+def test_columns_that_are_missing_or_of_another_dtype_are_refused(name):
+    with {**HERE, **PROC}[name](N) as vec:
+        vec.reset(seed=0)
+        kept = vec.snapshot()
+        (shown,) = set(kept.columns) - {"env"}
+        for columns in (
+            {"env": kept.columns["env"]},
+            {**kept.columns, shown: kept.columns[shown].astype(np.float16)},
+            {**kept.columns, "more": np.zeros(N)},
+        ):
+            other = Snapshot(kept.market, (kept.observation_space, kept.action_space), columns, {}, None)
+            refused(lambda other=other: vec.restore(other), ValueError, "the layout of its columns")
+        assert vec.snapshot() == kept
 
 
 class Picky(Brief):
