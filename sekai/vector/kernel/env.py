@@ -58,7 +58,8 @@ _HOOKS = ("_step", "_observe", "_observe_rows", "_reset_envs", "_reset_infos")
 #: The attributes that an env has by this class.
 _OWN_NAMES = frozenset(
     {
-        *("_addresses", "_arrays", "_columns", "_compiled", "_definition", "_finals", "_fixed", "_fused", "_is_fused"),
+        *("_action_array", "_addresses", "_arrays", "_columns", "_compiled", "_definition"),
+        *("_finals", "_fixed", "_fused", "_is_fused"),
         *("_is_observed", "_leaves", "_memory", "_memory_rows", "_mode", "_options", "_options_of_reset", "_prepared"),
         *("_resets", "_results", "_scratch", "_uses_streams", "_values"),
     }
@@ -272,6 +273,9 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         self._finals = [self._columns[f"final{k}"] for k in range(len(market.observations.parts))]
         self._resets = {key: self._columns[f"reset_{as_word(key)}"] for key in market.reset_infos}
         self._leaves = [leaves(space, "") for space in (self.observation_space, self.action_space)]
+        parts, names = self._leaves[1]
+        # Of the one array that a batch of actions is, so that one that fits is known at once; None of several.
+        self._action_array = ((n, *parts[0].shape), np.dtype(parts[0].dtype)) if names is False else (None, None)
 
     def _reset_options(self, market: Any) -> ResetOptions:
         definition = self._definition
@@ -451,7 +455,9 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         if not self._is_fused:
             return super().step(actions)
         self._require_reset()
-        actions = inputs.check_actions(self.action_space, self.num_envs, actions)
+        shape, dtype = self._action_array
+        if not (actions.__class__ is np.ndarray and actions.shape == shape and actions.dtype == dtype):
+            actions = inputs.check_actions(self.action_space, self.num_envs, actions)
         self._has_reset = False  # until what an end asks for is through
         arrays = self._results.new()
         total = self._run(self._compiled, actions, arrays)
