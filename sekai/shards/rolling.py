@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ from sekai.rollouts.joining import roll_part
 from sekai.rollouts.run import check_keys
 from sekai.shards.cutting import Reset, Resets, split_rows, where_rows
 from sekai.shards.making import Recipe, ShardMaker
+from sekai.snapshots.agreement import dumps
 from sekai.vector import NativeVecEnv, VecEnv, VecWrapper
 
 #: What a policy is, see ``sekai.rollout``: from observations to actions, or of one row.
@@ -100,6 +101,7 @@ class Work:
 
         Raises:
             DependentRows: The shard cannot have the numbers of its rows in the whole (see ``require_rows_alone``).
+            TypeError: ``summarise`` returns a generator.
         """
         if self.summarise is None:
             memory = None
@@ -119,6 +121,8 @@ class Work:
             if len(shard.rows) < self.num_envs:
                 require_rows_alone(vec, before, f"{self.where}, {where_rows(shard.rows)}")
         summary = result if self.summarise is None else self.summarise(result)
+        if isinstance(summary, Generator):  # which Ray would take for the values that it yields
+            raise TypeError(f"{self.where}(summarise=...): expected a function that returns a value, got a generator")
         if memory is not None:
             memory[fits] = result
         return summary
@@ -227,9 +231,10 @@ class ShardedWork:
 
     def each(self) -> Iterator[tuple[range, Any]]:
         """Do all of it here, shard after shard, in the memory of one; summaries are copies, as those of a task are."""
-        import cloudpickle
-
         memory: dict[Any, Rollout] = {}
         for k, rows in enumerate(self.rows):
             result = self.work.do(self.shard(k), memory)
-            yield rows, result if self.work.summarise is None else pickle.loads(cloudpickle.dumps(result))
+            if self.work.summarise is not None:
+                where = f"{self.work.where}(summarise=...), {where_rows(rows)}"
+                result = pickle.loads(dumps(result, where))
+            yield rows, result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -323,6 +324,23 @@ def test_what_is_handed_back_has_memory_of_its_own(summarise):
     records = [record for _, record in sharded.each()]
     whole = sekai.rollout(MarketMakingVecEnv(8), quote, 9, seed=4)
     assert_identical(whole.rewards, np.concatenate([record.rewards for record in records], axis=1))
+
+
+def yielding(record):
+    yield record.rewards.sum()
+
+
+@pytest.mark.parametrize(
+    "summarise, text",
+    [
+        (yielding, r"rollout\(summarise=...\): expected a function that returns a value, got a generator"),
+        (lambda record: threading.Lock(), r"rollout\(summarise=...\), rows 0 to 1: expected what can be pickled, got <"),
+    ],
+    ids=["generator", "lock"],
+)
+def test_what_cannot_be_handed_back(summarise, text):
+    with pytest.raises(TypeError, match=text):
+        list(ShardedWork("MarketMaking-v0", quote, 4, num_envs=4, shard_size=2, summarise=summarise).each())
 
 
 def test_the_record_of_a_shard_is_the_rollout_of_its_rows():

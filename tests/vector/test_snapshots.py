@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+import signal
 import threading
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -619,10 +621,51 @@ def test_those_of_a_worker_in_which_none_refuses_go_back_too(shared_memory):
         play(vec, actions_of(vec, 3))
         before, shown = [(len(path), path[-1]) for path in vec.call("path")], vec.step([0] * 4)
         assert vec.frozen.all()
-        refused(lambda: vec.restore(kept), sekai.VecEnvWorkerError, "99 is too far")
+        refused(lambda: vec.restore(kept), sekai.VecEnvWorkerError, "sub-env 2: ValueError: 99 is too far")
         assert [(len(path), path[-1]) for path in vec.call("path")] == before
         assert vec.frozen.all()
         assert_same(vec.step([0] * 4), shown)
+        refused(lambda: vec.restore(kept[2], 3), sekai.VecEnvWorkerError, "sub-env 3: ValueError: 99 is too far")
+
+
+class Waits(Brief):
+    """Waits in its restore() until it is told to go on."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def restore(self, snapshot):
+        (self.folder / "waits").touch()
+        for _ in range(6000):
+            if (self.folder / "goes on").exists():
+                break
+            time.sleep(0.01)
+        super().restore(snapshot)
+
+
+@pytest.mark.slow
+def test_a_restore_that_is_interrupted_asks_for_a_reset(tmp_path):
+    def press():
+        for _ in range(6000):
+            if (tmp_path / "waits").exists():
+                break
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    with ProcVecEnv([Walk, lambda: Waits(tmp_path)], num_workers=2) as vec:
+        vec.reset(seed=0)
+        kept = vec.snapshot()
+        expected = play(vec, actions_of(vec, 3))
+        thread = threading.Thread(target=press)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            vec.restore(kept)
+        thread.join()
+        (tmp_path / "goes on").touch()
+        for call in (vec.snapshot, lambda: vec.step([0, 0]), lambda: vec.restore(kept[0], 0)):
+            refused(call, sekai.ResetRequired, r"call reset\(\)")
+        vec.restore(kept)
+        assert_same(expected, play(vec, actions_of(vec, 3)))
 
 
 def test_markets_of_one_sub_env_are_restored_all_or_none():

@@ -382,7 +382,7 @@ class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
             self._pool.settle(self._step_timeout)
             self._ask_within(self._commands_of_rows(PREPARE, rows, kept))
             layout.put(self._observations, slice(None), before["_observations"])
-            self._commit(may_refuse=False)  # if they do, the old sub-envs are still there
+            self._exchange_commit(may_refuse=False)  # if they do, the old sub-envs are still there
             self.__dict__.update({name: before[name] for name in _SEEN_FROM_OUTSIDE})
         except BaseException:
             if self._stop is not before["_stop"]:
@@ -470,15 +470,25 @@ class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
         return commit
 
     def _commit(self, may_refuse: bool) -> None:
-        """Let the sub-envs of all workers go on from what these have been handed, or those of none."""
-        workers = len(self._pool.slices)
+        """Let the sub-envs of all workers go on from what these have been handed, or those of none.
+
+        Where nobody knows which have, after Ctrl-C or where one takes too long, they have to be reset.
+        """
+        before, self._has_reset = self._has_reset, False
         try:
-            self._take_in(self._pool.exchange([COMMIT + _dumps(may_refuse)] * workers, self._step_timeout))
+            self._exchange_commit(may_refuse)
         except VecEnvWorkerError:
-            with suppress(VecEnvWorkerError):  # the first error is the one to hear of
-                self._pool.settle(self._step_timeout)
-                self._take_in(self._pool.exchange([GO_BACK] * workers, self._step_timeout))
+            if may_refuse:
+                with suppress(VecEnvWorkerError):  # the first error is the one to hear of
+                    self._pool.settle(self._step_timeout)
+                    self._take_in(self._pool.exchange([GO_BACK] * len(self._pool.slices), self._step_timeout))
+                    self._has_reset = before
             raise
+        self._has_reset = before
+
+    def _exchange_commit(self, may_refuse: bool) -> None:
+        commands = [COMMIT + _dumps(may_refuse)] * len(self._pool.slices)
+        self._take_in(self._pool.exchange(commands, self._step_timeout))
 
     def _commands_of_rows(self, tag: bytes, rows: NDArray[np.intp], given: Sequence[Any], *general: Any) -> list[bytes]:
         """For each worker a command: what is meant for all, which of its sub-envs are meant, and what each is given."""

@@ -281,8 +281,18 @@ class Worker:
         """Look at what some sub_envs are to go on from, without a change; tell which may refuse all the same."""
         mine = self._given(argument)
         self._prepared, self._undo = [], []
-        failures = _for_each(mine, lambda each: self._prepared.append((each, each.put_back(mine[each]))))
+        failures = _for_each(mine, lambda each: self._prepared.append((each, self._named(each, mine[each]))))
         self._reply(failures, [] if failures else [("value", each.index, each.may_refuse) for each in mine])
+
+    def _named(self, sub_env: SubEnv, state: bytes) -> Callable[[], None]:
+        """What lets a sub_env go on from a state, and names it in the error if it refuses."""
+        restore = sub_env.put_back(state)
+
+        def commit() -> None:
+            self._at = sub_env.index
+            restore()
+
+        return commit
 
     def _commit(self, argument: Iterator[Any]) -> None:
         """Let them go on from that, told whether one may refuse, perhaps of another worker."""
