@@ -111,7 +111,7 @@ class ShardedRun:
             if self.distributed:
                 yield from load_entry_point("sekai.compat.ray:rollout_shards", "--distributed")(*work, **given)
                 return
-            with progress_bar(self.num_envs, "copy") as advance:
+            with progress_bar(self.num_envs, "sub-env") as advance:
                 for rows, sums in ShardedWork(*work, **given).each():
                     yield rows, sums
                     advance(len(rows))

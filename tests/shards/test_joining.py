@@ -334,7 +334,7 @@ def yielding(record):
     "summarise, text",
     [
         (yielding, r"rollout\(summarise=...\): expected a function that returns a value, got a generator"),
-        (lambda record: threading.Lock(), r"rollout\(summarise=...\), rows 0 to 1: expected what can be pickled, got <"),
+        (lambda record: threading.Lock(), r"summarise=...\), rows 0 to 1: expected what can be pickled, got <"),
     ],
     ids=["generator", "lock"],
 )

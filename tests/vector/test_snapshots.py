@@ -576,7 +576,7 @@ def test_columns_that_are_missing_or_of_another_dtype_are_refused(name):
             {**kept.columns, shown: kept.columns[shown].astype(np.float16)},
             {**kept.columns, "more": np.zeros(N)},
         ):
-            spaces = (kept.observation_space, kept.action_space)
+            spaces = kept.observation_space, kept.action_space
             other = Snapshot(kept.market, spaces, kept.kept._replace(columns=columns))
             refused(lambda other=other: vec.restore(other), ValueError, "the layout of its columns")
         assert vec.snapshot() == kept

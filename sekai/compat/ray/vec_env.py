@@ -57,7 +57,7 @@ class RayVecEnv(RemoteVecEnv[ObsType, ActType]):
 
     An exception in the market is none: it is raised at once, as ``VecEnvWorkerError`` with the remote traceback, and
     nothing is repeated. Its rank is the first sub-env of the shard, which counts its own from 0. Other shards may have
-    made the step, and the next call works.
+    made the step, or gone on from the snapshot of a ``restore()``, and the next call works.
 
     Actors use one thread each, or as many as ``ray_options={"num_cpus": ...}`` says. Ray is used as you have
     initialised it, otherwise as ``rollout`` does.

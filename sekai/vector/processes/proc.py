@@ -92,7 +92,8 @@ class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
 
     If a sub-env raises, so does the call: ``VecEnvWorkerError``, with the index and the worker's traceback. Nothing of
     that call is kept, though other sub-envs may have made the step, and the next call works. Ctrl-C is the parent's
-    alone; what an interrupted call leaves unread is thrown away by the next one.
+    alone; what an interrupted call leaves unread is thrown away by the next one, and after a ``reset()`` or
+    ``restore()`` that is, one of all sub-envs has to come.
     A generator given as a seed is copied to its worker; the caller's own does not go on with it.
     A worker that dies also raises ``VecEnvWorkerError``, at once and in every later call: its rank is the first
     sub-env the worker ran, and the message names the worker and all its sub-envs.
