@@ -554,8 +554,9 @@ class ActionWrapper(Wrapper[ObsType, WActType, ObsType, ActType], ABC, Generic[O
         """
         if not self.env.has_action_mask:
             return None
-        expected = f"expected one of the actions that it takes, since {self.env} has one of those that it makes of them"
-        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}")
+        expected = f"expected one of the actions that it takes, got that of what it hands to {self.env}"
+        remedy = "write action_mask(), or ask only where has_action_mask is True"
+        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}; {remedy}")
 
     @property
     def has_action_mask(self) -> bool:

@@ -82,9 +82,11 @@ def sample_batch(space: Space[Any], n: int, rng: np.random.Generator, masks: Any
 
     Raises:
         TypeError: The masks are not nested like the space's, or hold something else than bools and integers; or the
-            masks of the space have no fixed form.
+            masks of the space have no fixed form. Or ``rng`` is no Generator.
         ValueError: They have another shape or other values, or leave a row nothing to draw.
     """
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"sample_batch(rng): expected a numpy.random.Generator, got {rng!r}")
     if masks is None:
         batched = layout.batch_space(space, n)
         batched.seed(rng)

@@ -11,12 +11,12 @@ from sekai.testing.episodes import check_autoreset, check_freezing, early_reset_
 from sekai.testing.independence import check_independence
 from sekai.testing.kernels import check_kernels, compiles, find_forms, global_draws, vectorisation_hints
 from sekai.testing.memory import check_writes
-from sekai.testing.native import check_early_resets, check_observing
+from sekai.testing.native import check_early_resets, check_left_out, check_observing
 from sekai.testing.outside import acceptance_hints
 from sekai.testing.reach import find_kernels
 from sekai.testing.recording import Recording, record
 from sekai.testing.reference import Inputs, ReferenceRun, VecEnvFactory
-from sekai.testing.repeat import check_repeat
+from sekai.testing.repeat import check_asking, check_repeat
 from sekai.testing.restoring import check_restoring, check_restoring_frozen
 from sekai.testing.shown import CallFailed
 from sekai.testing.wide import check_wide, count_rows
@@ -129,7 +129,7 @@ class Examination:
             )
         if "alias" not in recording.problems:
             self._try(check_writes, reference)
-        for check in (check_observing, check_early_resets):
+        for check in (check_asking, check_left_out, check_observing, check_early_resets):
             if self._try(check, reference):
                 return
         independent = not self._try(check_independence, reference)

@@ -27,7 +27,8 @@ def check_vec_env(
     What its first run showed, masks included, is compared, number by number, with what it shows
 
     - once more, from the same seeds and actions;
-    - when the caller writes into all that was returned, and when ``_observe()`` is called between steps;
+    - when the caller writes into all that was returned, and when ``_observe()`` or ``action_mask()`` is called between
+      steps;
     - when other rows are reset, act otherwise or have another seed, and when each row is alone in a VecEnv of 1;
     - as part of a batch of thousands, on one thread and on two;
     - with autoreset off, each ``reset()`` made by hand;

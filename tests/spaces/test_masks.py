@@ -139,3 +139,9 @@ def test_what_leaves_nothing_to_take():
 def test_sequences_have_no_masks_of_a_fixed_form():
     with pytest.raises(TypeError, match=r"mask_space: expected a space whose masks have a fixed form, got Sequence"):
         mask_space(Dict(a=Sequence(Discrete(2))))
+
+
+@pytest.mark.parametrize("masks", [None, np.ones((2, 3), np.int8)], ids=["all", "masks"])
+def test_a_seed_is_no_generator(masks):
+    with pytest.raises(TypeError, match=r"sample_batch\(rng\): expected a numpy.random.Generator, got 7"):
+        sample_batch(Discrete(3), 2, 7, masks)

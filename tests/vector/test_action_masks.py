@@ -277,9 +277,51 @@ class Bools(VecWrapper):
         return self.venv.action_mask().astype(bool)
 
 
+class Moving(CorridorVec):
+    def _action_mask(self):
+        masks = super()._action_mask().copy()
+        self.position = self.position * 0.5
+        return masks
+
+
+class Drawing(CorridorVec):
+    """What is drawn decides nothing."""
+
+    def _action_mask(self):
+        self.rng.random()
+        return super()._action_mask()
+
+
+class Strict(CorridorVec):
+    def _step(self, actions):
+        if not self._action_mask()[np.arange(self.num_envs), actions].all():
+            raise sekai.InvalidAction("left out")
+        return super()._step(actions)
+
+
+class Unkept(CorridorVec):
+    """Makes its masks in a step, and leaves them out of snapshots."""
+
+    def _step(self, actions):
+        result = super()._step(actions)
+        super()._action_mask()
+        return result
+
+    def _reset_envs(self, indices, options):
+        super()._reset_envs(indices, options)
+        super()._action_mask()
+
+    def _action_mask(self):
+        return self.masks
+
+
 @pytest.mark.parametrize(
     ("factory", "text"),
     [
+        (Moving, r"however often action_mask\(\) is called, got .* after more calls of it"),
+        (Drawing, r"reset: expected action_mask\(\) to leave self.rng alone, got draws from it"),
+        (Strict, r"InvalidAction: left out, where masks leave actions out: a native env takes every action"),
+        (Unkept, r"step 22: action_mask\(\).* as before, .* after restore\(\) of step 22; not put back: Unkept.masks"),
         (
             Closed,
             r"reset: action_mask\(\)\[1\]: expected at least one action to be left, got array\(\[0, 0, 0\].* 1\)",
@@ -289,11 +331,11 @@ class Bools(VecWrapper):
         (lambda n, **kwargs: Living(CorridorVec(n, **kwargs)), r"action_mask\(\).* to stay as it was returned"),
         (lambda n, **kwargs: Bools(CorridorVec(n, **kwargs)), r"reset: action_mask\(\): .* dtype int8, got bool"),
     ],
-    ids=["nothing left", "no mask", "by others", "live", "dtype"],
+    ids=["moves", "draws", "refused", "unkept", "nothing left", "no mask", "by others", "live", "dtype"],
 )
 def test_the_checker_finds_faulty_masks(factory, text, narrow):
     with pytest.raises(AssertionError, match=text):
-        assert check_vec_env(factory, num_envs=3, n_steps=12) == []
+        assert check_vec_env(factory, num_envs=3, n_steps=44) == []
 
 
 def test_frozen_sub_envs_take_any_random_action():

@@ -429,8 +429,9 @@ class VecActionWrapper(VecWrapper[ObsType, WActType, ObsType, ActType], ABC, Gen
         """
         if not self.venv.has_action_mask:
             return None
-        expected = f"expected one of the actions that it takes, since {self.venv} has one of those it makes of them"
-        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}")
+        expected = f"expected one of the actions that it takes, got that of what it hands to {self.venv}"
+        remedy = "write action_mask(), or ask only where has_action_mask is True"
+        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}; {remedy}")
 
     @property
     def has_action_mask(self) -> bool:
