@@ -325,6 +325,13 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
             self._held.write(observations, self.venv.frozen)
         return observations
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        names = {"observation", "final_observation", "_final_observations"}
+        if "_final_observations" not in next(vars(kind) for kind in cls.__mro__ if names & vars(kind).keys()):
+            # What a base has for whole batches does not know of these.
+            cls._final_observations = VecObservationWrapper._final_observations  # type: ignore[method-assign]
+
     @abstractmethod
     def observation(self, obs: Any) -> Any:
         """Transform a batch of observations, arrays of shape (N, *obs_shape)."""

@@ -82,8 +82,9 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
 
     def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
         own, kit, infos = type(self), VecNormalizeObservation, result.infos
-        is_own = own.observation is kit.observation and own._final_observations is kit._final_observations
-        if not (is_own and own.final_observation is kit.final_observation and self.update_running_mean) or not (
+        hooks = "observation", "_final_observations", "_observe_step", "_transform_finals"
+        is_own = all(getattr(own, hook) is getattr(kit, hook) for hook in hooks)
+        if not (is_own and self.update_running_mean) or not (
             isinstance(infos, InfoList) and infos.has_final_observations and infos.done.size
         ):
             return super()._after_step(result, frozen)
