@@ -23,7 +23,7 @@ def check_repeat(reference: ReferenceRun, global_draws: dict[str, str]) -> list[
         for place in ("in another VecEnv", "after a reset, which leaves something of the run before"):
             difference = first_difference(reference.shown, play(vec, inputs.seeds, inputs.actions))
             if difference is not None:
-                cause = "; is there a generator that reset(seed=...) does not reach?"
+                cause = "; is there a generator that reset(seed=...) does not reach, or an item not always written?"
                 return [difference.problem(", as these seeds and actions gave before", f" {place}{cause}")]
     return []
 

@@ -91,11 +91,12 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
       env is given (see ``part_of``);
     - ``Options`` (optional): a named tuple class of numbers with defaults, what ``reset(options=)`` may say;
     - ``reset_row``, which begins an episode; ``step_row``, which acts and returns reward, terminated, truncated; and
-      ``observe_row``, which writes what is seen into an array. Each is compiled by ``sekai.kernels.jit``, and is called
-      with the arguments that it names, in any order: ``params`` and ``derived`` (as numbers, whatever they were given
-      as), ``state`` (columns, to be indexed by ``i``), ``random`` (the streams), ``i``, ``elapsed`` (the steps before
-      this one in ``step_row``, those taken in ``observe_row``), ``action``, ``observation``, ``options``. An action of
-      shape () is a number, one of a ``Dict`` space a named tuple;
+      ``observe_row``, which writes what is seen into an array, every item each time: what is in it before is anything.
+      Each is compiled by ``sekai.kernels.jit``, and is called with the arguments that it names, in any order:
+      ``params`` and ``derived`` (as numbers, whatever they were given as), ``state`` (columns, to be indexed by ``i``),
+      ``random`` (the streams), ``i``, ``elapsed`` (the steps before this one in ``step_row``, those taken in
+      ``observe_row``), ``action``, ``observation``, ``options``. An action of shape () is a number, one of a ``Dict``
+      space a named tuple;
     - ``mask_row`` (optional): which actions make sense, for ``action_mask()``. It is given ``mask`` as an int8 array of
       ones, (n,) for an action of ``Discrete(n)``, and writes 0 where one does not; for several choices ``mask`` is a
       tuple of such arrays, or a named tuple (see ``sekai.space_utils.mask_space``). It is called when somebody asks;
