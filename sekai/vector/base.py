@@ -293,7 +293,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
             self._require_begun("restore() of some sub-envs")
         kept = snapshot.kept
         is_whole = kept.whole is not None and size == count == self.num_envs
-        is_whole = is_whole and (indices is None or bool((rows == np.arange(count)).all()))
+        is_whole = is_whole and (indices is None or count == 1 or bool((rows == np.arange(count)).all()))
         if snapshot.shares_generator and not is_whole:
             expected = "expected all its sub-envs in their order, which share a generator that has been drawn from"
             raise ValueError(f"{where}: {expected}, got {rows.tolist()}")
