@@ -294,10 +294,10 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         kept = snapshot.kept
         is_whole = kept.whole is not None and size == count == self.num_envs
         is_whole = is_whole and (indices is None or count == 1 or bool((rows == np.arange(count)).all()))
-        if snapshot.shares_generator and not is_whole:
-            expected = "expected all its sub-envs in their order, which share a generator that has been drawn from"
-            raise ValueError(f"{where}: {expected}, got {rows.tolist()}")
         if kept.whole is not None and not is_whole:
+            if snapshot.shares_generator:
+                expected = "expected all its sub-envs in their order, which share a generator that has been drawn from"
+                raise ValueError(f"{where}: {expected}, got {rows.tolist()}")
             kept = kept._replace(whole=None)
         commit = self._restorer_of_layers(rows, kept, parameters == "keep")
         market = self.unwrapped

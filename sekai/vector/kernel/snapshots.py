@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,9 +135,11 @@ class MemoryRows:
         """See ``VecEnv._snapshot_restorer``."""
         vec = self._vec
         is_all = self._known.issuperset(vec.__dict__)
-        if not (is_all and self.fits(kept.columns)):
+        fits = self.fits(kept.columns)
+        if not (is_all and fits):
             none = rows[:0]
             require_columns(self.keep(none) if is_all else self._with_more(none, self.keep(none)), kept.columns)
+        slab_columns = cast(SlabColumns, kept.columns) if fits else SlabColumns.of(self._slab, kept.columns)
         if not keep_parameters:
             shared = self.shared(vec._snapshot_settings()) if is_all else vec._snapshot_shared()
             if shared is not kept.shared:
@@ -149,7 +151,7 @@ class MemoryRows:
 
         def commit() -> None:
             vec._native.streams.get()  # seeded when first asked for
-            self.put_back(rows, kept.columns, are_all)
+            self._put_back(rows, slab_columns, are_all)
             if not is_all:
                 more = self._more
                 own = more._snapshot_rows(vec, rows[:0])
@@ -182,10 +184,12 @@ class MemoryRows:
             np.subtract(self._now, elapsed, elapsed)
         return kept.freeze()
 
-    def put_back(self, rows: NDArray[np.intp], columns: Mapping[str, NDArray[Any]], are_all: bool = False) -> None:
-        """Let rows be what ``keep`` gave of as many, or of one for all of them; ``are_all`` as above."""
+    def put_back(self, rows: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> None:
+        """Let rows be what ``keep`` gave of as many, or of one for all of them."""
+        self._put_back(rows, columns if self.fits(columns) else SlabColumns.of(self._slab, columns), are_all=False)
+
+    def _put_back(self, rows: NDArray[np.intp], kept: SlabColumns, are_all: bool) -> None:
         vec, count = self._vec, len(rows)
-        kept = columns if self.fits(columns) else SlabColumns.of(self._slab, columns)
         if are_all:
             self._carried[...] = kept.words
         elif kept.count == 1:
