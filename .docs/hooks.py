@@ -16,6 +16,13 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return re.sub(r"<!-- help: sekai ?(\w*) -->", lambda found: _help_of(found[1]), markdown)
 
 
+def on_page_content(html: str, *, page: Any, **_: Any) -> str:
+    """Give a page without sections the room of their list."""
+    if not any(heading.children for heading in page.toc):
+        page.meta["hide"] = [*page.meta.get("hide", []), "toc"]
+    return html
+
+
 def _help_of(verb: str) -> str:
     os.environ["COLUMNS"] = "80"  # what argparse wraps at, whoever builds
     text = io.StringIO()

@@ -112,6 +112,8 @@ def as_numbers(values: ArrayLike, name: str, kinds: str = "iuf") -> NDArray[Any]
         TypeError: They are of another dtype.
         ValueError: They are ragged.
     """
+    if values.__class__ is np.ndarray and values.dtype.kind in kinds:
+        return values
     try:
         array = np.asarray(values)
     except ValueError:

@@ -17,7 +17,7 @@ from sekai.delegation import FromInner
 from sekai.mirror import AsyncMirror
 from sekai.results import ResetResult, StepResult
 from sekai.seeding import np_random
-from sekai.snapshots.agreement import name_of_class
+from sekai.snapshots.agreement import names_of_classes
 from sekai.snapshots.attributes import is_of_kit
 from sekai.snapshots.envs import load_states, put_state_back, state_of_layers
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType, WActType, WObsType
@@ -33,7 +33,7 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     A subclass assigns ``observation_space`` and ``action_space`` and implements ``reset()``, which calls
     ``self._set_rng(seed)`` first, and ``step()``. ``async_step()`` and ``async_reset()`` run these unless the
-    subclass overrides them too (the rule is ``AsyncMirror``'s).
+    subclass overrides them too.
 
     Attributes:
         observation_space: What ``reset()`` and ``step()`` return as observation is an element of it.
@@ -180,7 +180,7 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
         while count < len(layers) and not _says_its_state(type(layers[count])):
             count += 1
         inner = layers[count].snapshot() if count < len(layers) else None
-        return tuple([layer._snapshot_kind for layer in layers[:count]]), state_of_layers(layers, count), inner
+        return names_of_classes(*map(type, layers[:count])), state_of_layers(layers, count), inner
 
     def restore(self, snapshot: Any) -> None:
         """Go on from a snapshot, which another env of the same classes may have made.
@@ -201,7 +201,7 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
             raise TypeError(f"{self}.restore(snapshot): expected what snapshot() gives, got {snapshot!r}")
         kinds, pickled, inner = snapshot
         layers = self._snapshot_layers
-        own = tuple([layer._snapshot_kind for layer in layers[: len(kinds)]])
+        own = names_of_classes(*map(type, layers[: len(kinds)]))
         if kinds != own or (inner is None) != (len(kinds) == len(layers)):
             raise ValueError(f"restore(snapshot): expected one of {' in '.join(own)}, got one of {' in '.join(kinds)}")
         states = load_states(pickled, layers)
@@ -210,9 +210,9 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
         def restore() -> None:
             if restore_inner is not None:
                 restore_inner()
-            for layer, state in zip(layers, states, strict=False):
-                put_state_back(layer, state)
-                layer._after_restore()
+            for k, state in enumerate(states):
+                put_state_back(layers[k], state)
+                layers[k]._after_restore()
 
         return restore
 
@@ -223,10 +223,6 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     def _after_restore(self) -> None:
         """What is left to do once the attributes are back."""
-
-    @property
-    def _snapshot_kind(self) -> str:
-        return name_of_class(type(self))
 
     @property
     def unwrapped(self) -> Env[Any, Any]:
@@ -558,8 +554,9 @@ class ActionWrapper(Wrapper[ObsType, WActType, ObsType, ActType], ABC, Generic[O
         """
         if not self.env.has_action_mask:
             return None
-        expected = f"expected one of the actions that it takes, since {self.env} has one of those that it makes of them"
-        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}")
+        expected = f"expected one of the actions that it takes, got that of what it hands to {self.env}"
+        remedy = "write action_mask(), or ask only where has_action_mask is True"
+        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}; {remedy}")
 
     @property
     def has_action_mask(self) -> bool:

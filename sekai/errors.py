@@ -53,11 +53,11 @@ class AsyncCallPending(SekaiError, RuntimeError):
 
 
 class SpaceMismatch(SekaiError, ValueError):
-    """Sub-environments of one vector environment have different spaces."""
+    """Sub-envs of one vector environment have different spaces."""
 
 
 class DependentRows(SekaiError, ValueError):
-    """Rows were to be cut into shards that depend on each other."""
+    """Sub-envs were to be cut into shards that depend on each other."""
 
 
 class VecEnvClosed(SekaiError, RuntimeError):
@@ -65,10 +65,10 @@ class VecEnvClosed(SekaiError, RuntimeError):
 
 
 class VecEnvWorkerError(SekaiError, RuntimeError):
-    """A sub-environment failed in its worker process, or the worker died.
+    """A sub-env failed in its worker process, or the worker died.
 
     Attributes:
-        rank: Index of the sub-environment.
+        rank: Index of the sub-env.
         exc_type: Name of the exception's class in the worker.
         message: Text of that exception.
         remote_traceback: The worker's traceback, as text.

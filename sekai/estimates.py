@@ -72,7 +72,7 @@ def estimate_mean(values: ArrayLike, starts: ArrayLike | None = None, lengths: A
         lengths: Integers (k,), their steps, at least 1; wanted with ``starts``.
 
     Returns:
-        The mean, NaN of no episode; and the standard error, by blocks of the history where ``starts`` are given: NaN
+        The mean, NaN of no episode; and the standard error, by blocks of the history where ``starts`` are given; NaN
         with fewer than two episodes, or where the history holds too few that lie apart. Where it holds barely enough,
         the error is uncertain and rather low: 1.96 of it hold the true mean in 88 to 90% of cases (see the module).
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from sekai.batching.buffers import Buffers
 from sekai.spaces import Box, Dict, MaskedBox, Space, Tuple
 from sekai.stats import LARGEST, MANY_NUMBERS, ArrayStats, RunningMeanStd, StatsKind, make_stats, moment_kernels
+
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class ObservationNormalizer:
@@ -70,24 +73,35 @@ class ObservationNormalizer:
         """
         _map_leaves(lambda leaf, stats, values: _update(leaf, stats, values, rows), *self._trees(batch))
 
-    def learn_and_normalize(self, batch: Any, buffers: Buffers) -> Any:
+    def learn_and_normalize(self, batch: Any, finals: Any, buffers: Buffers) -> tuple[Any, Any]:
         """``update()`` with all of a batch, and ``normalize()`` it by what is known then, in one pass over it.
 
         Args:
             batch: n observations, nested like the space, arrays with a leading axis of n, the same in every call.
+            finals: Observations that are normalised without counting, nested likewise; None for none.
             buffers: Where large arrays for ``Box`` leaves come from.
+
+        Returns:
+            The batch and ``finals``, normalised.
         """
+        trees = (*self._trees(batch), *(() if finals is None else (finals,)))
+        if type(self._source) is Box:  # the common case without a function call for each step of the way
+            normalized, others = self._learn_leaf(buffers, *trees)
+            return normalized, others
+        pairs = _map_leaves(partial(self._learn_leaf, buffers), *trees)
+        normalized = _map_leaves(lambda _, pair: pair[0], self._source, pairs)
+        return normalized, None if finals is None else _map_leaves(lambda _, pair: pair[1], self._source, pairs)
 
-        def learn(leaf: Space[Any], stats: ArrayStats | None, values: Any) -> Any:
-            if stats is None or isinstance(leaf, MaskedBox):
-                _update(leaf, stats, values, None)
-                return self._normalize_leaf(leaf, stats, values, buffers)
-            samples = np.asarray(values)
-            out = buffers.take(samples.shape, _float_dtype(leaf.dtype))
-            stats.learn_and_normalize(samples, self.epsilon, self.clip, out)
-            return out
-
-        return _map_leaves(learn, *self._trees(batch))
+    def _learn_leaf(
+        self, buffers: Buffers, leaf: Space[Any], stats: ArrayStats | None, values: Any, finals: Any = None
+    ) -> tuple[Any, Any]:
+        if stats is None or (type(leaf) is not Box and isinstance(leaf, MaskedBox)):
+            _update(leaf, stats, values, None)
+            normalized = self._normalize_leaf(leaf, stats, values, buffers)
+            return normalized, None if finals is None else self._normalize_leaf(leaf, stats, finals, None)
+        samples = np.asarray(values)
+        out = buffers.take(samples.shape, _float_dtype(leaf.dtype))
+        return out, stats.learn_and_normalize(samples, self.epsilon, self.clip, out, finals)
 
     def normalize(self, batch: Any, buffers: Buffers | None = None) -> Any:
         """A batch of observations, normalised into new arrays by the statistics as they are.
@@ -240,6 +254,8 @@ class DiscountedReturn:
 
 def _map_leaves(function: Callable[..., Any], space: Space[Any], *trees: Any) -> Any:
     """Call ``function(leaf_space, *leaves)`` at every leaf; results nested like the space."""
+    if type(space) is Box:  # the common case first: isinstance is slow on abstract classes
+        return function(space, *trees)
     if isinstance(space, Dict):
         return {
             key: _map_leaves(function, inner, *(tree[key] for tree in trees)) for key, inner in space.spaces.items()
@@ -250,7 +266,7 @@ def _map_leaves(function: Callable[..., Any], space: Space[Any], *trees: Any) ->
 
 
 def _float_dtype(dtype: Any) -> np.dtype[Any]:
-    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    return _FLOAT64 if dtype == _FLOAT64 else _FLOAT32
 
 
 def _normalized_space(space: Space[Any], bound: float) -> Space[Any]:

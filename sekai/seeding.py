@@ -66,12 +66,18 @@ def make_seed_sequence(base_seed: int, n: int) -> list[int]:
     return seeds
 
 
-def spawn_seeds(base_seed: int, n: int) -> NDArray[np.uint64]:
-    """What ``make_seed_sequence`` gives, as uint64 (n,); the base seed is known to be one."""
+def spawn_seeds(base_seed: int, n: int, start: int = 0) -> NDArray[np.uint64]:
+    """What ``make_seed_sequence`` gives, as uint64 (n,); the base seed is known to be one.
+
+    Args:
+        base_seed: An int of at least 0.
+        n: How many seeds.
+        start: The number of the first one; those before it are left out.
+    """
     if base_seed.bit_length() > 128:  # longer than the pool: its words come before those of the spawn key
-        children = np.random.SeedSequence(base_seed).spawn(n)
+        children = (np.random.SeedSequence(base_seed, spawn_key=(child,)) for child in range(start, start + n))
         return np.array([child.generate_state(1, np.uint64)[0] for child in children], dtype=np.uint64)
-    return _spawn_words(np.random.SeedSequence(base_seed).pool, n)
+    return _spawn_words(np.random.SeedSequence(base_seed).pool, np.arange(start, start + n, dtype=np.uint32))
 
 
 # The constants of NumPy's SeedSequence, which promises to give the same numbers for good.
@@ -86,18 +92,17 @@ def _hash(words: NDArray[np.uint32], key: int, mult: int) -> tuple[NDArray[np.ui
     return hashed ^ (hashed >> _16), following
 
 
-def _spawn_words(pool: NDArray[np.uint32], n: int) -> NDArray[np.uint64]:
-    """The first 64-bit word of each of the first ``n`` children of a SeedSequence of at most 128 bits.
+def _spawn_words(pool: NDArray[np.uint32], number: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """The first 64-bit word of each of these children of a SeedSequence of at most 128 bits, by their number.
 
     A child's pool is its parent's, mixed with the child's number. All children at once, since a list of them takes
     seconds for as many as a native env has sub-envs.
     """
-    number = np.arange(n, dtype=np.uint32)
     key = _INIT_A * pow(_MULT_A, 16, 2**32) & 0xFFFFFFFF  # the parent's pool has taken 16 hashes
     mixed = []
     for word in pool:
         hashed, key = _hash(number, key, _MULT_A)
-        child = _MIX_L * np.full(n, word) - _MIX_R * hashed
+        child = _MIX_L * np.full(len(number), word) - _MIX_R * hashed
         mixed.append(child ^ (child >> _16))
     low, key = _hash(mixed[0], _INIT_B, _MULT_B)
     high, _ = _hash(mixed[1], key, _MULT_B)

@@ -140,7 +140,14 @@ class ArrayStats(ABC):
             out[...] = np.subtract(samples, self.mean, dtype=np.float64) * factor
         return out
 
-    def learn_and_normalize(self, x: ArrayLike, epsilon: float, clip: float | None, out: NDArray[Any]) -> None:
+    def learn_and_normalize(
+        self,
+        x: ArrayLike,
+        epsilon: float,
+        clip: float | None,
+        out: NDArray[Any],
+        others: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
         """Take in a batch, and normalise it by what is known then: of many samples, in one compiled call.
 
         Args:
@@ -148,24 +155,34 @@ class ArrayStats(ABC):
             epsilon: Keeps the divisor above zero.
             clip: Normalised values are clipped to ``[-clip, clip]``; None for no clipping.
             out: Where to write the result, a C-contiguous array of the shape of ``x``.
+            others: Samples that are normalised without counting, (m, *shape); None for none.
+
+        Returns:
+            The others, normalised into a new array of the dtype of ``out``.
 
         Raises:
             TypeError: The batch does not hold real numbers.
             ValueError: The batch has another shape.
         """
         samples = as_numbers(x, f"{type(self).__name__}.update", _KINDS)
+        others = samples[:0] if others is None else others
+        others_out = np.empty(others.shape, out.dtype)
         if samples.shape[1:] == self.shape and _are_many(samples, self.mean.size) and out.dtype in _FLOATS:
             bound = np.inf if clip is None else clip
-            prior, flat = self.prior(len(samples)), _flat(samples)
-            learnt = moment_kernels().learn_and_normalize(flat, prior, LARGEST, epsilon, bound, out.reshape(-1))
+            prior, flat, flat_others = self.prior(len(samples)), _flat(samples), _flat(others)
+            learnt = moment_kernels().learn_and_normalize(
+                flat, flat_others, prior, LARGEST, epsilon, bound, out.reshape(-1), others_out.reshape(-1)
+            )
             if learnt is not None:
                 mean, var = learnt
                 self.take(mean.reshape(self.shape), var.reshape(self.shape), len(samples))
-                return
+                return others_out
         self.update(samples)
-        self.normalize(samples, epsilon, out)
-        if clip is not None:
-            np.clip(out, -clip, clip, out=out)
+        for values, normalized in ((samples, out), (others, others_out)):
+            self.normalize(values, epsilon, normalized)
+            if clip is not None:
+                np.clip(normalized, -clip, clip, out=normalized)
+        return others_out
 
     def state_dict(self) -> dict[str, Any]:
         """The statistics as plain data: strings, numbers and lists, which ``json`` can write."""
@@ -363,8 +380,9 @@ def _are_many(samples: NDArray[Any], width: int) -> bool:
 
 def _flat(samples: NDArray[Any]) -> NDArray[Any]:
     """Samples as the kernels take them: one after the other, float32 where that holds them and float64 elsewhere."""
-    dtype = np.float32 if np.can_cast(samples.dtype, np.float32) else np.float64
-    return np.ascontiguousarray(samples, dtype).reshape(-1)
+    if samples.dtype not in _FLOATS or not samples.flags.c_contiguous:
+        samples = np.ascontiguousarray(samples, np.float32 if np.can_cast(samples.dtype, np.float32) else np.float64)
+    return samples.reshape(-1)
 
 
 def _moments(samples: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:

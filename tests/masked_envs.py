@@ -59,6 +59,8 @@ class Combined(Corridor):
 class CorridorVec(NativeVecEnv):
     """The corridor for many, which begin in the middle; what the mask leaves out leads nowhere."""
 
+    snapshot_ignores = ("masks",)
+
     def __init__(self, num_envs, **kwargs):
         super().__init__(num_envs, OBSERVATION, Discrete(3), **kwargs)
         self.position = np.zeros(num_envs)

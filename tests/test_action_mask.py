@@ -145,14 +145,31 @@ class Closed(Corridor):
         return [False, False, False]
 
 
+class Drawn(Corridor):
+    def action_mask(self):
+        return [bool(self.rng.integers(2)), True, False]
+
+    def step(self, action):
+        self.position += int(action) - 1
+        return super().step(1)
+
+
+class Ageing(Corridor):
+    def action_mask(self):
+        self.k += 1
+        return super().action_mask()
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
+        (Drawn, r"action_mask\(\): expected the same when it is called again, got"),
+        (Ageing, r"expected the same run whether or not action_mask\(\) is called, got"),
         (Unmasked, "InvalidAction"),
         (Wide, r"action_mask\(\): expected bools or integers, got dtype float64"),
         (Closed, r"action_mask\(\): expected at least one action to be left, got \[0 0 0\]"),
     ],
-    ids=["none", "no mask", "nothing left"],
+    ids=["draws", "moves", "none", "no mask", "nothing left"],
 )
 def test_the_checker_finds_faulty_masks(kind, text):
     with pytest.raises(AssertionError, match=text):

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import toy_market
+from masked_envs import CorridorVec
 from toy_market import WalkVec
 
 import sekai
-from sekai.cli import copies, listing, main
+from sekai.cli import building, listing, main
 from sekai.cli import run as run_module
 from sekai.cli.common import CommandError
 from sekai.cli.options import parse_settings
@@ -32,7 +33,7 @@ WALK, WALK_VEC = "toy_market:Walk", "toy_market:WalkVec"
 def registry(monkeypatch):
     """What the command sees: Walk-v0 in both forms, OnlyEnv-v0 without a native one."""
     registry = EnvRegistry()
-    for module in (copies, listing):
+    for module in (building, listing):
         monkeypatch.setattr(module, "default_registry", registry)
     registry.register("Walk-v0", WALK, vector_entry_point=WALK_VEC)
     registry.register("OnlyEnv-v0", WALK)
@@ -263,6 +264,25 @@ def test_a_seed_repeats_the_run_random_actions_included(capsys):
     assert means[0] == means[1] != means[2]
 
 
+@pytest.mark.parametrize("mode", ["native", "sync"])
+def test_random_actions_are_such_as_the_masks_allow(capsys, registry, monkeypatch, mode):
+    """The env refuses others, and for the native form one that holds them has to raise nothing."""
+
+    class Strict(CorridorVec):
+        def _step(self, actions):
+            assert self._action_mask()[np.arange(self.num_envs), actions].all()
+            return super()._step(actions)
+
+    monkeypatch.setattr("masked_envs.CorridorVec", Strict)
+    registry.register("Corridor-v0", "masked_envs:Corridor", vector_entry_point="masked_envs:CorridorVec")
+    report = run_json(capsys, "run", "Corridor-v0", "--num-envs", 8, "--steps", 50, "--seed", 3, "--mode", mode)
+    assert report["env_steps"] == 400
+    report = run_json(
+        capsys, "bench", "Corridor-v0", "--num-envs", 8, "--seconds", 0.01, "--modes", mode, "--policy", "random"
+    )
+    assert [cell["num_envs"] for cell in report["cells"]] == [8]
+
+
 def test_set_takes_python_literals_and_else_text(capsys):
     report = run_json(
         capsys,
@@ -404,8 +424,8 @@ def test_without_tqdm_a_terminal_shows_no_bar(capsys, monkeypatch):
         (("run", "Walk-v0", "--steps", "ten"), "--steps: expected an integer of at least 1, got 'ten'"),
         (("run", "Walk-v0", "--seed", "-1"), "--seed: expected an integer of at least 0, got '-1'"),
         (("run", "Walk-v0", "--steps", "1", "--episodes", "1"), "not allowed with argument"),
-        (("run", "Walk-v0", "--num-envs", "1000000000000"), "not enough memory; try fewer copies (--num-envs)"),
-        (("run", "OnlyEnv-v0", "--num-envs", "1000000000000"), "not enough memory; try fewer copies (--num-envs)"),
+        (("run", "Walk-v0", "--num-envs", "1000000000000"), "not enough memory; try fewer sub-envs (--num-envs)"),
+        (("run", "OnlyEnv-v0", "--num-envs", "1000000000000"), "not enough memory; try fewer sub-envs (--num-envs)"),
         (
             ("run", "Walk-v0", "--num-envs", "1" + "0" * 30),
             "argument --num-envs: expected at most 1,099,511,627,776, got",
@@ -552,14 +572,14 @@ SHARED = (
 def test_check_finds_nothing_in_a_good_env(capsys):
     status, out, err = run(capsys, "check", "OnlyEnv-v0")
     assert (status, err) == (0, "")
-    assert out == "OnlyEnv-v0 (sync): 7 copies, 100 steps, seed 0\nno problems found\n"
+    assert out == "OnlyEnv-v0 (sync): 7 sub-envs, 100 steps, seed 0\nno problems found\n"
 
 
 def test_check_tells_hints_apart(capsys):
     status, out, err = run(capsys, "check", "Walk-v0", *QUICK, "--seed", 4, "--set", "noise=0.5")
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    assert lines[:3] == ["Walk-v0 (native): 3 copies, 12 steps, seed 4, noise=0.5", "no problems found", "hints:"]
+    assert lines[:3] == ["Walk-v0 (native): 3 sub-envs, 12 steps, seed 4, noise=0.5", "no problems found", "hints:"]
     assert SHARED in " ".join(line[2:] for line in lines[3:])
     assert lines[3].startswith("- ") and max(map(len, lines)) <= 100
 
@@ -589,7 +609,7 @@ def test_check_keeps_the_lines_of_a_message_and_drops_its_colours(capsys, monkey
 
 def test_check_counts_one_copy(capsys):
     assert run(capsys, "check", "OnlyEnv-v0", "--num-envs", 1, "--steps", 1)[1].startswith(
-        "OnlyEnv-v0 (sync): 1 copy, 1 step, seed 0\n"
+        "OnlyEnv-v0 (sync): 1 sub-env, 1 step, seed 0\n"
     )
 
 
@@ -975,7 +995,7 @@ def test_mode_proc_has_a_worker_for_each_core(capsys, monkeypatch, asked, worker
         return WalkVec(num_envs)
 
     monkeypatch.setattr(run_module, "usable_cores", lambda: 3)
-    monkeypatch.setattr(copies, "build_vec_env", build)
+    monkeypatch.setattr(building, "build_vec_env", build)
     run_json(capsys, "run", "Walk-v0", "--steps", 1, "--mode", "proc", *asked)
     run_json(capsys, "run", "Walk-v0", "--steps", 1, "--mode", "sync")
     assert given == [{"num_workers": workers}, None]

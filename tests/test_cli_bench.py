@@ -14,7 +14,7 @@ from toy_market import WalkVec
 
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import snapshot_columns, snapshot_info
-from sekai.cli import copies, main
+from sekai.cli import building, main
 from sekai.cli.benching import bed, profiling, timing
 from sekai.cli.benching.profiling import profile
 from sekai.cli.benching.report import format_time
@@ -74,7 +74,7 @@ def make_slow_walk():
 def registry(monkeypatch):
     """What the command sees."""
     registry = EnvRegistry()
-    monkeypatch.setattr(copies, "default_registry", registry)
+    monkeypatch.setattr(building, "default_registry", registry)
     registry.register("Walk-v0", WALK, vector_entry_point=WALK_VEC)
     registry.register("OnlyEnv-v0", WALK)
     registry.register("OnlyNative-v0", vector_entry_point=WALK_VEC)
@@ -389,13 +389,13 @@ def test_a_progress_bar_is_drawn_on_a_terminal(capsys, monkeypatch):
 
 def test_everything_is_closed_whatever_happens(capsys, monkeypatch):
     opened, closed = [], []
-    build = copies.build_vec_env
+    build = building.build_vec_env
 
     def record(*args):
         opened.append(build(*args))
         return opened[-1]
 
-    monkeypatch.setattr(copies, "build_vec_env", record)
+    monkeypatch.setattr(building, "build_vec_env", record)
     monkeypatch.setattr(WalkVec, "close", lambda self: closed.append(self))
     options = ("Walk-v0", "--modes", "native", "--num-envs", "1,2", "--threads", 1)
     run(capsys, *options, *SHORT, "--profile")
@@ -541,7 +541,7 @@ def test_the_profile_is_printed_below_the_table(capsys):
     blocks = out.rstrip("\n").split("\n\n")[2:]
     titles = [block.splitlines()[0] for block in blocks]
     time_pattern = r"[\d.e+]+ (us|ms|s) a step, \d+\.\d\d times that without the clocks"
-    starts = ["native, 1 copy, 1 thread", "native, 2 copies, 1 thread", "sync, 1 copy", "sync, 2 copies"]
+    starts = ["native, 1 sub-env, 1 thread", "native, 2 sub-envs, 1 thread", "sync, 1 sub-env", "sync, 2 sub-envs"]
     for title, start in zip(titles, starts, strict=True):
         assert re.fullmatch(f"{start}: {time_pattern}", title)
     lines = blocks[0].splitlines()[1:]
@@ -580,7 +580,7 @@ def test_the_profile_is_printed_below_the_table(capsys):
         (("Walk-v0", "--set", "num_envs=3"), "--set: 'num_envs' cannot be set: use --num-envs"),
         (("Walk-v0", "--set", "max_episode_steps=0"), "max_episode_steps.*at least 1, got 0"),
         (("Walk-v0", "--set", "autoreset_options={'start': 'x'}"), "could not convert string to float: 'x'"),
-        (("Walk-v0", "--num-envs", "1000000000000"), r"not enough memory; try fewer copies \(--num-envs\)"),
+        (("Walk-v0", "--num-envs", "1000000000000"), r"not enough memory; try fewer sub-envs \(--num-envs\)"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(capsys, argv, text):

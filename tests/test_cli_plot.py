@@ -11,7 +11,7 @@ import pytest
 from toy_market import Walk, WalkVec
 
 from sekai import Rollout
-from sekai.cli import copies, main
+from sekai.cli import building, main
 from sekai.cli import plot as plot_module
 from sekai.plots import plot_rollout
 from sekai.plots.canvas import new_figure
@@ -24,7 +24,7 @@ SHORT = ("--num-envs", 4, "--steps", 10)
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     registry = EnvRegistry()
-    monkeypatch.setattr(copies, "default_registry", registry)
+    monkeypatch.setattr(building, "default_registry", registry)
     registry.register("Walk-v0", "toy_market:Walk", vector_entry_point="toy_market:WalkVec")
     registry.register("Quotes-v0", vector_entry_point="sims.market_making.market:MarketMakingVecEnv")
     registry.register("Trades-v0", vector_entry_point="sims.trading.env:TradingVecEnv")
@@ -81,7 +81,7 @@ def test_the_picture_is_of_the_run(capsys, tmp_path, drawn, mode):
     assert record.episode_returns.mean() == pytest.approx(report["return_mean"])
     assert list(record.infos) == ["level"]  # not what autoreset adds
     assert record.infos["level"][0].tolist() == record.rewards[0].tolist()
-    assert figure.get_suptitle() == "Walk-v0, policy random, seed 5, 30 steps of 4 copies"
+    assert figure.get_suptitle() == "Walk-v0, policy random, seed 5, 30 steps of 4 sub-envs"
     assert (tmp_path / "out.png").read_bytes().startswith(PNG)
 
 
@@ -95,7 +95,7 @@ def test_what_autoreset_adds_to_a_first_step_is_not_kept(capsys, tmp_path, drawn
 def test_a_name_in_the_title_is_no_formula(capsys, tmp_path, drawn, monkeypatch):
     monkeypatch.setattr(WalkVec, "policies", {r"$\frac$": WalkVec.policies["up"]})
     run_json(capsys, "Walk-v0", *SHORT, "--policy", r"$\frac$", "--seed", 5, "--plot", tmp_path / "out.png")
-    assert drawn[0][1].get_suptitle() == r"Walk-v0, policy $\frac$, seed 5, 10 steps of 4 copies"
+    assert drawn[0][1].get_suptitle() == r"Walk-v0, policy $\frac$, seed 5, 10 steps of 4 sub-envs"
 
 
 def test_the_picture_of_a_native_market_with_noise_is_of_the_run(capsys, tmp_path, drawn):
@@ -136,7 +136,7 @@ def test_a_run_that_is_too_long_is_drawn_with_fewer_copies(capsys, tmp_path, dra
     assert report["env_steps"] == copies * steps
     record, figure = drawn[0]
     assert record.rewards.shape == shape
-    many = "1 copy" if shape[1] == 1 else f"{shape[1]} copies"
+    many = "1 sub-env" if shape[1] == 1 else f"{shape[1]} sub-envs"
     assert figure.get_suptitle().endswith(f" {shape[0]} steps of {many}")
 
 
@@ -188,7 +188,7 @@ def test_the_markets_of_sims_draw_themselves(capsys, tmp_path, monkeypatch, env_
 @pytest.fixture
 def no_run(monkeypatch):
     """A market whose being built fails the test."""
-    monkeypatch.setattr(copies, "build_vec_env", lambda *args: pytest.fail("something was run"))
+    monkeypatch.setattr(building, "build_vec_env", lambda *args: pytest.fail("something was run"))
 
 
 def refuse(capsys, *argv):

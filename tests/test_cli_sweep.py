@@ -8,7 +8,7 @@ import json
 import pytest
 
 import sekai
-from sekai.cli import copies, main
+from sekai.cli import building, main
 from sekai.cli.options import parse_sweep
 from sekai.registry import EnvRegistry
 from sekai.vector import Randomized
@@ -17,7 +17,7 @@ from sekai.vector import Randomized
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     registry = EnvRegistry()
-    monkeypatch.setattr(copies, "default_registry", registry)
+    monkeypatch.setattr(building, "default_registry", registry)
     registry.register("Walk-v0", "toy_market:Walk", vector_entry_point="toy_market:WalkVec")
     registry.register("Trading-v0", vector_entry_point="sims.trading.simulated:make_trading")
     registry.register("Quotes-v0", vector_entry_point="sims.market_making.market:MarketMakingVecEnv")

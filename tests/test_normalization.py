@@ -144,6 +144,22 @@ def test_only_the_rows_asked_for_count():
     assert normalizer.state_dict() == before
 
 
+@pytest.mark.parametrize(
+    ("space", "n"),
+    [(NESTED, 5), (NESTED["pair"], 5), (NESTED["image"], 5), (NESTED["image"], 1100)],
+    ids=["nested", "a tuple", "one array", "one array, by a kernel"],
+)
+def test_terminal_observations_are_normalised_with_a_batch_and_not_learnt_from(space, n):
+    batch, finals = batch_of(space, n), batch_of(space, 3, seed=1)
+    one, two = ObservationNormalizer(space, clip=1.5), ObservationNormalizer(space, clip=1.5)
+    got, got_finals = one.learn_and_normalize(batch, finals, Buffers())
+    two.update(batch)
+    np.testing.assert_equal(got, two.normalize(batch))
+    np.testing.assert_equal(got_finals, two.normalize(finals))
+    assert one.state_dict() == two.state_dict()
+    np.testing.assert_equal(one.learn_and_normalize(batch, None, Buffers())[1], None)
+
+
 def test_a_masked_box_counts_and_normalises_occupied_slots_only():
     space = MaskedBox(-INF, INF, (1,), max_size=3, dtype=np.float64, fill_value=7.0)
     samples = [space.pack([[1.0], [3.0]], slots=[2, 0]), space.empty(), space.pack([[5.0]], slots=[1])]

@@ -21,9 +21,11 @@ from sekai import (
     Box,
     Dict,
     Discrete,
+    Env,
     InfoList,
     InvalidObservation,
     MaskedBox,
+    ResetResult,
     Rollout,
     Sequence,
     StepResult,
@@ -718,6 +720,39 @@ def test_info_columns_are_written_over_where_they_fit():
         assert again.infos["k"] is used.infos["k"]
         without = rollout(vec, parity, 4, out=again)
         assert rollout(vec, parity, 4, infos=("k",), out=without).infos["k"].tolist() == [[0.5], [1.0], [1.5], [2.0]]
+
+
+def test_memory_that_an_earlier_rollout_holds_twice_is_taken_once():
+    with scripted("native", script(4)) as vec:
+        expected = rollout(vec, parity, 4, infos=("k",))
+        used = rollout(vec, parity, 4)
+        used.infos["k"] = used.rewards
+        again = rollout(vec, parity, 4, infos=("k",), out=used)
+    assert_same(expected.rewards, again.rewards)
+    assert_same(expected.infos["k"], again.infos["k"])
+
+
+def test_the_history_of_an_earlier_rollout_by_another_clock():
+    class Clocks(Env):
+        observation_space = Box(-INF, INF, (1,))
+        action_space = Discrete(2)
+        history_clock = "bar"
+        at = 0
+
+        def reset(self, *, seed=None, options=None):
+            self.at = 0
+            return ResetResult(np.zeros(1, np.float32), {})
+
+        def step(self, action):
+            self.at += 1
+            return StepResult(np.zeros(1, np.float32), 0.0, False, False, {"bar": self.at, "hour": 10 * self.at})
+
+    vec = SyncVecEnv([Clocks])
+    used = rollout(vec, still(vec), 3, infos=("bar",))
+    vec.envs[0].history_clock = "hour"
+    record = rollout(vec, still(vec), 3, infos=("bar",), out=used)
+    assert record.history.tolist() == [[10], [20], [30]]
+    assert record.infos["bar"].tolist() == [[1], [2], [3]]
 
 
 @everywhere_once

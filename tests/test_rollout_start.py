@@ -98,7 +98,7 @@ MARKETS = {"rows": (rows, lean), "quoting": (quoting, quote), "trading": (tradin
 
 
 class Arrays(NativeVecEnv):
-    """Walks that go on until they are above their sub-env's number."""
+    """Walks that end above their sub-env's number; frozen ones go on where nobody sees it."""
 
     def __init__(self, n=N, **kwargs):
         super().__init__(n, BOX1, Discrete(2), **kwargs)
@@ -113,7 +113,7 @@ class Arrays(NativeVecEnv):
     def _step(self, actions):
         moved = self.streams
         drawn = np.array([streams.normal(moved, i) for i in range(self.num_envs)])
-        self.level = np.where(self.frozen, self.level, self.level + actions + drawn)
+        self.level = self.level + actions + drawn
         return self.level.copy(), self.level > np.arange(self.num_envs), np.zeros(self.num_envs, bool), {}
 
 

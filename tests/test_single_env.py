@@ -12,6 +12,7 @@ from sekai.spaces import Dict, Discrete, Tuple
 from sekai.vector import NativeVecEnv, SyncVecEnv, VecWrapper
 from sekai.vector.native.single import SingleEnv
 from sekai.wrappers import OrderEnforcing, TimeLimit
+from sims.market_making import MarketMakingVecEnv
 
 
 def single(**kwargs):
@@ -45,6 +46,34 @@ def test_results_have_the_types_of_a_single_env():
     assert type(result.info) is dict
     assert result.observation.shape == (1,)
     assert (result.terminated, result.truncated, result.done) == (True, False, True)
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        lambda values: values,
+        read_only,
+        lambda values: np.repeat(values, 2)[::2],  # with gaps
+        lambda values: values.astype(np.float64),
+        lambda values: values.tolist(),
+    ],
+    ids=["as it is", "read-only", "with gaps", "float64", "a list"],
+)
+def test_an_action_in_any_memory_is_the_same_action(array):
+    vec, env = MarketMakingVecEnv(1, autoreset=False), SingleEnv(MarketMakingVecEnv)
+    vec.reset(seed=[5]), env.reset(seed=5)
+    for values in np.float32([[0.5, 0.25], [1.5, 0.75]]):
+        ours, theirs = env.step(array(values.copy())), vec.step(values[None])
+        assert (ours.reward, ours.info) == (theirs.rewards[0], theirs.infos[0])
+        assert ours.observation.tolist() == theirs.observations[0].tolist()
+    held = ours.observation.tolist()
+    env.step(array(values.copy()))
+    assert ours.observation.tolist() == held
 
 
 def test_an_episode_that_ended_is_not_reset():

@@ -457,12 +457,14 @@ def test_a_bad_halflife_is_refused(halflife):
 def both_ways(stats, batch, epsilon, clip, out_dtype):
     """A batch learnt and normalised in one pass, and in two by a copy of the statistics, which both become."""
     twin, out = copy.deepcopy(stats), np.empty(batch.shape, out_dtype)
-    stats.learn_and_normalize(batch, epsilon, clip, out)
+    others = batch[::7] * 3
+    others_out = stats.learn_and_normalize(batch, epsilon, clip, out, others)
     twin.update(batch)
-    expected = twin.normalize(batch, epsilon, np.empty_like(out))
+    every = np.concatenate([batch, others])
+    expected = twin.normalize(every, epsilon, np.empty(every.shape, out_dtype))
     if clip is not None:
         expected = np.clip(expected, -clip, clip)
-    return (stats.state_dict(), out), (twin.state_dict(), expected)
+    return (stats.state_dict(), np.concatenate([out, others_out])), (twin.state_dict(), expected)
 
 
 @pytest.mark.parametrize("clip", [None, 0.7])

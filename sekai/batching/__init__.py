@@ -1,4 +1,4 @@
-"""The shared layer below every vector backend and wrapper: spaces, arrays and dicts only.
+"""The layer below every vector backend and wrapper: spaces, arrays and dicts only.
 
 It never sees an environment, a process or a loop.
 """

@@ -45,7 +45,10 @@ class Loan:
         self.__array_interface__ = {"shape": shape, "typestr": typestr, "data": (memory[1], False), "version": 3}
 
     def __del__(self) -> None:
-        self._home.append(self._memory)
+        try:
+            self._home.append(self._memory)
+        except AttributeError:  # Ctrl-C came before it had begun
+            pass
 
 
 class Buffers:

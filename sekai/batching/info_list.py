@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol, SupportsIndex
+from typing import Any, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from sekai.types import InfoDict
 
 _NO_ROWS = np.empty(0, dtype=np.intp)
 _NO_ROWS.flags.writeable = False
+
+_Columns: TypeAlias = "dict[str, NDArray[Any]] | Callable[[], dict[str, NDArray[Any]]]"
 
 _KEYS_OF_THE_RULE = (FINAL_OBSERVATION, FINAL_INFO, RESET_INFO)
 
@@ -64,16 +66,15 @@ class InfoList(list[InfoDict]):
     dict:
 
     Attributes:
-        columns: The info columns, each with a first axis of ``num_envs``. A snapshot: later steps never change it.
         done: intp (k,), the rows whose episode ended in this step, ascending.
     """
 
-    __slots__ = ("columns", "done", "_num_rows", "_absent", "_ended", "_extras", "_dicts", "_is_list")
+    __slots__ = ("done", "_columns", "_num_rows", "_absent", "_ended", "_extras", "_dicts", "_is_list")
 
     def __init__(self, infos: Iterable[InfoDict] = ()) -> None:
         """A list of dicts like any other; ``InfoList.of_columns`` makes the other kind."""
         super().__init__(infos)
-        self.columns: dict[str, NDArray[Any]] = {}
+        self._columns: _Columns = {}
         self.done: NDArray[np.intp] = _NO_ROWS
         self._num_rows = 0
         self._ended: EndedRows | None = None
@@ -86,7 +87,7 @@ class InfoList(list[InfoDict]):
     def of_columns(
         cls,
         num_rows: int,
-        columns: Mapping[str, NDArray[Any]] | None = None,
+        columns: Mapping[str, NDArray[Any]] | Callable[[], dict[str, NDArray[Any]]] | None = None,
         *,
         done: NDArray[np.intp] = _NO_ROWS,
         ended: EndedRows | None = None,
@@ -96,13 +97,14 @@ class InfoList(list[InfoDict]):
 
         Args:
             num_rows: How many infos.
-            columns: Snapshots with a first axis of ``num_rows``; they are not copied.
+            columns: Snapshots with a first axis of ``num_rows``, which are not copied, or what makes them when
+                somebody asks.
             done: The rows whose episode ended, ascending.
             ended: What to add to the infos of those rows; None adds nothing.
             absent: bool (num_rows,), rows whose info is empty whatever the columns hold; None for no such row.
         """
         infos = cls.__new__(cls)
-        infos.columns = {} if columns is None else dict(columns)
+        infos._columns = columns if callable(columns) else {} if columns is None else dict(columns)
         infos.done = done
         infos._num_rows = num_rows
         infos._ended = ended
@@ -113,6 +115,14 @@ class InfoList(list[InfoDict]):
         return infos
 
     # -- columns -------------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The info columns, each with a first axis of ``num_envs``. A snapshot: later steps never change it."""
+        columns = self._columns
+        if callable(columns):
+            columns = self._columns = columns()
+        return columns
 
     def final(self, key: str) -> Any:
         """The values of ``key`` at the rows of ``done``, in that order.

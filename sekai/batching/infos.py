@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,16 @@ def _as_column(column: Any, key: str, where: str) -> NDArray[Any]:
 
 def column_item(column: NDArray[Any], row: int) -> Any:
     """Row ``row`` of a column as a dict value: a plain Python scalar where there is one, else a copy."""
-    if column.ndim == 1 and column.dtype.kind in "biufcSU":
-        return column.item(row)
-    return snapshot_value(column[row])
+    return column.item(row) if _holds_scalars(column) else snapshot_value(column[row])
+
+
+def item_reader(column: NDArray[Any]) -> Callable[[int], Any]:
+    """What gives a row of a column as ``column_item`` does, for one that is read again and again."""
+    return column.item if _holds_scalars(column) else partial(column_item, column)
+
+
+def _holds_scalars(column: NDArray[Any]) -> bool:
+    return column.ndim == 1 and column.dtype.kind in "biufcSU"
 
 
 def stack_values(values: Sequence[Any]) -> NDArray[Any]:

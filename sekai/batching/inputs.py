@@ -80,11 +80,11 @@ def merge_seeds(seed: Any, n: int, rng: Callable[[], np.random.Generator]) -> np
     """
     if seed is None:
         return None
+    if isinstance(seed, np.ndarray) and seed.dtype == np.uint64 and seed.shape == (n,):
+        return _sequence_of(seed, n)  # with no list made of thousands
     entries = _seed_list(seed, n)
     if entries is None:
         return np.random.SeedSequence(check_seed(seed, _SEEDS))
-    if isinstance(seed, np.ndarray) and seed.dtype == np.uint64:
-        return _sequence_of(seed, n)
     checked = [None if entry is None else _check_entry(entry, i) for i, entry in enumerate(entries)]
     if all(entry is None for entry in checked):
         return None

@@ -219,6 +219,17 @@ def concatenate(space: Space[Any], items: SequenceOf[Any], out: Any = None) -> A
     return batch
 
 
+def batch_of_one(space: Space[Any], item: Any) -> Any:
+    """The batch of one element: over its memory if it is an array that fits already.
+
+    Raises:
+        InvalidObservation: Its shape, dtype or structure is another than the space's.
+    """
+    if item.__class__ is np.ndarray and _is_array(space) and item.dtype == space.dtype and item.shape == space.shape:
+        return item[None]
+    return concatenate(space, [item])
+
+
 def _element(leaf: Any, value: Any, row: int) -> NDArray[Any]:
     """A value as an array of the leaf's dtype; InvalidObservation where that would change it."""
     if np.ma.is_masked(value):

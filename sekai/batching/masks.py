@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sekai.batching import layout
-from sekai.spaces import Dict, MultiDiscrete, Space, Tuple, as_mask, full_mask, mask_space
+from sekai.spaces import Dict, Discrete, MultiDiscrete, Space, Tuple, as_mask, full_mask, mask_space
+from sekai.spaces.multi_discrete import draw_allowed, mask_at
 from sekai.spaces.space import check_mask
 
 
@@ -62,3 +66,69 @@ def rows_of_masks(space: Space[Any], batch: Any, n: int) -> list[Any]:
     """The mask of each sub-env, for ``space.sample(mask)``, in arrays of its own."""
     masks = mask_space(space)
     return [layout.copy_row(masks, row) for row in layout.iterate(masks, batch, n)]
+
+
+def sample_batch(space: Space[Any], n: int, rng: np.random.Generator, masks: Any = None) -> Any:
+    """A batch of random elements of a space, of those that a batch of masks allows.
+
+    It is drawn as ``space.sample(mask)`` draws each, all rows at once: ``sample_batch(vec.action_space, vec.num_envs,
+    rng, vec.action_mask())`` are actions for ``vec.step``.
+
+    Args:
+        space: The space of one element.
+        n: How many.
+        rng: What is drawn from.
+        masks: A batch of elements of ``mask_space(space)``, as ``vec.action_mask()`` gives it; None allows everything.
+
+    Raises:
+        TypeError: The masks are not nested like the space's, or hold something else than bools and integers; or the
+            masks of the space have no fixed form. Or ``rng`` is no Generator.
+        ValueError: They have another shape or other values, or leave a row nothing to draw.
+    """
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"sample_batch(rng): expected a numpy.random.Generator, got {rng!r}")
+    if masks is None:
+        batched = layout.batch_space(space, n)
+        batched.seed(rng)
+        return batched.sample()
+    masks = check_masks(mask_space(space), n, masks, "sample_batch(masks)")
+    empty = np.flatnonzero(~rows_with_any(space, n, masks))
+    if empty.size:
+        row = int(empty[0])
+        raise ValueError(f"sample_batch(masks): expected at least one element to be left, got none in row {row}")
+    return _sample_allowed(space, n, rng, masks)
+
+
+def _sample_allowed(space: Space[Any], n: int, rng: np.random.Generator, masks: Any) -> Any:
+    if isinstance(space, Dict):
+        return {key: _sample_allowed(part, n, rng, masks[key]) for key, part in space.items()}
+    if isinstance(space, Tuple):
+        return tuple(_sample_allowed(part, n, rng, mask) for part, mask in zip(space, masks, strict=True))
+    if isinstance(space, Discrete):
+        return space.start + draw_allowed(masks, rng)
+    if isinstance(space, MultiDiscrete):
+        batch = layout.allocate(space, n)
+        for index in np.ndindex(*space.shape):
+            # A column at a time: its masks stand in one array, those of a row in as many as there are choices.
+            drawn = draw_allowed(mask_at(masks, index, space.shape), rng)
+            column = slice(None), *index
+            batch[column] = int(space.start[index]) + drawn
+        return batch
+    batched = layout.batch_space(space, n)
+    batched.seed(rng)
+    return batched.sample(masks)
+
+
+def rows_with_any(space: Space[Any], n: int, masks: Any) -> NDArray[np.bool_]:
+    """In which rows a batch of masks, checked, leaves an element to take; bool (n,)."""
+    if isinstance(space, Discrete):
+        found: NDArray[np.bool_] = masks.any(axis=1)
+        return found
+    parts: list[NDArray[np.bool_]] = []
+    if isinstance(space, Dict):
+        parts = [rows_with_any(part, n, masks[key]) for key, part in space.items()]
+    elif isinstance(space, Tuple):
+        parts = [rows_with_any(part, n, mask) for part, mask in zip(space, masks, strict=True)]
+    elif isinstance(space, MultiDiscrete):
+        parts = [mask_at(masks, index, space.shape).any(axis=1) for index in np.ndindex(*space.shape)]
+    return np.logical_and.reduce(parts, axis=0) if parts else np.ones(n, np.bool_)

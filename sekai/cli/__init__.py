@@ -14,7 +14,7 @@ __all__ = ["main"]
 
 _DESCRIPTION = """\
 Fast market simulators for reinforcement learning: list those there are, look at
-one, step thousands of copies of it, check one of your own, and time it.
+one, step thousands of it at once, check one of your own, and time it.
 """
 
 _EPILOG = """\
@@ -24,16 +24,16 @@ examples:
   sekai info Trading-v0
       its arguments, spaces, modes and policies
   sekai run Trading-v0 --policy momentum
-      step 1024 copies of it, and print statistics of their episodes
+      step 1024 of it at once (its sub-envs), and print what came of it
   sekai sweep MarketMaking-v0 --over volatility=1,2,3 --policy glft
       the same for each of some settings, in one table
   sekai check my_market:MyMarket-v0
-      look for what a market that my_market.py registers does against its contract
+      look for what a market of my_market.py does against its contract
   sekai bench Trading-v0 --profile
       how fast it steps, and where the time goes
 
 environment variables:
-  SEKAI_NUM_THREADS  threads of large native batches (default: one for each core)
+  SEKAI_NUM_THREADS  threads of large native batches (default: one per core)
   SEKAI_CACHE_DIR    folder of compiled kernels; SEKAI_CACHE=0 keeps none
 
 exit status:
@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"sekai: error: {' '.join(without_codes(str(error)).split())}")
         return 2
     except MemoryError as error:
-        complain(f"sekai: error: not enough memory; try fewer copies (--num-envs) ({str(error) or 'no details'})")
+        complain(f"sekai: error: not enough memory; try fewer sub-envs (--num-envs) ({str(error) or 'no details'})")
         return 2
     except OutputClosed:
         return _BROKEN_PIPE

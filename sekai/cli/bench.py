@@ -14,7 +14,7 @@ from sekai.cli.benching.bed import DEFAULT_NATIVE, DEFAULT_OTHERS, WRAPPERS, Tes
 from sekai.cli.benching.profiling import Profile
 from sekai.cli.benching.report import Report
 from sekai.cli.common import emit, to_json
-from sekai.cli.options import add_env_verb, add_json, add_policy, add_seed, add_settings, copies, positive_int
+from sekai.cli.options import add_env_verb, add_json, add_policy, add_seed, add_settings, number_of_envs, positive_int
 from sekai.registry.build import MODES
 
 _DEFAULT_SECONDS = 1.0
@@ -23,8 +23,8 @@ _T = TypeVar("_T")
 
 _DESCRIPTION = """\
 Measure how fast an environment steps: in each mode that it runs in, for several
-numbers of copies and, where it is native, of threads. With --profile, say where
-the time of a step goes.
+numbers of sub-envs and, where it is native, of threads. With --profile, say
+where the time of a step goes.
 """
 
 _EPILOG = """\
@@ -37,11 +37,11 @@ examples:
       --wrap statistics,normalize-observation,normalize-reward
 
 columns:
-  on           how many worker processes the copies are spread over, or over how
-               many threads at most: a kernel uses them where that is quicker
-  env-steps/s  steps of single copies per second of step() alone, without the
+  on           how many worker processes the sub-envs are spread over, or over
+               how many threads at most: a kernel uses them where it is quicker
+  env-steps/s  steps of single sub-envs per second of step() alone, without the
                policy: the median of five rounds, in which all rows take turns
-  a step       the time of one step() of all copies
+  a step       the time of one step() of all sub-envs
   spread       half of what lies between the slowest and the fastest round, as a
                share of the median; a large one means a busy machine
   first step   reset() and the first step(), which may compile kernels; they are
@@ -52,8 +52,8 @@ Any other policy is asked at each step, and sees what the wrappers make of the
 observations. Where all episodes have one length they end in the same step,
 which takes longer than the others: let a sixth of --seconds hold a few of them.
 
-The profile takes --seconds more for each row, in which copies with clocks
-around the parts of a step and copies without take turns. The clocks take time
+The profile takes --seconds more for each row, in which sub-envs with clocks
+around the parts of a step and sub-envs without take turns. The clocks take time
 themselves, most of which counts for the part around the one they measure; the
 profile tells how much longer they make a step. The parts:
 
@@ -61,7 +61,7 @@ profile tells how much longer they make a step. The parts:
                of a row market, all that is compiled, resets included
   observe      its _observe(), and the observations of episodes that ended
   resets       its _reset_envs() and _reset_infos(), for autoreset
-  sub-envs     step() and reset() of the copies, single-env wrappers included;
+  sub-envs     step() and reset() of the sub-envs, single-env wrappers included;
                in mode proc those of the busiest worker
   infos        copies of what the market says in its infos, and the list of them
                (in mode proc a part of the bookkeeping)
@@ -82,28 +82,28 @@ def add_parser(verbs: Any) -> None:
         "--modes",
         type=_several(_one_of(MODES)),
         metavar="MODE,...",
-        help=f"how the copies are run: {', '.join(MODES)} (default: each that the environment runs in "
+        help=f"how the sub-envs are run: {', '.join(MODES)} (default: each that the environment runs in "
         "and takes the arguments of --set in)",
     )
     parser.add_argument(
         "--num-envs",
-        type=_several(copies),
+        type=_several(number_of_envs),
         metavar="N,...",
-        help=f"numbers of copies (default: {_as_list(DEFAULT_NATIVE)} in mode native, "
+        help=f"numbers of sub-envs (default: {_as_list(DEFAULT_NATIVE)} in mode native, "
         f"{_as_list(DEFAULT_OTHERS)} in the others)",
     )
     parser.add_argument(
         "--threads",
         type=_several(positive_int),
         metavar="T,...",
-        help="numbers of threads of mode native, no more than copies (default: 1, and for batches that are large "
+        help="numbers of threads of mode native, no more than sub-envs (default: 1, and for batches that are large "
         "enough one for each core that this process may use)",
     )
     parser.add_argument(
         "--workers",
         type=_several(positive_int),
         metavar="W,...",
-        help="numbers of worker processes of mode proc, no more than copies (default: one for each core that this "
+        help="numbers of worker processes of mode proc, no more than sub-envs (default: one for each core that this "
         "process may use)",
     )
     parser.add_argument(

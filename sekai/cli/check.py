@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sekai.cli.building import check_settings, find_spec
 from sekai.cli.common import (
     TABLE_WIDTH,
     CommandError,
@@ -17,7 +18,6 @@ from sekai.cli.common import (
     to_json,
     without_codes,
 )
-from sekai.cli.copies import check_settings, find_spec
 from sekai.cli.options import (
     add_env_verb,
     add_json,
@@ -41,14 +41,15 @@ _DEFAULT_STEPS = 100
 _HINT = "hint: "
 
 _DESCRIPTION = """\
-Look for what an environment does that its contract does not allow. A few copies
-of it are stepped with random actions, then once more and once more with
+Look for what an environment does that its contract does not allow. A few
+sub-envs are stepped with random actions, then once more and once more with
 something changed that must not matter: other actions or seeds of the other
-copies, one copy alone or among thousands, one thread or two, autoreset or a
-reset by hand, a return to a snapshot. Shapes, dtypes, finite numbers, random
+sub-envs, one sub-env alone or among thousands, one thread or two, autoreset or
+a reset by hand, a return to a snapshot. Shapes, dtypes, finite numbers, random
 draws, memory and the way its kernels were compiled are looked at on the way,
-and the kernels' indexes in a run without compilation. It takes some ten seconds, most of them for compiling
-kernels; a terminal shows the runs (with tqdm).
+and the kernels' indexes in a run without compilation. It takes some ten
+seconds, most of them for compiling kernels; a terminal shows the runs (with
+tqdm).
 """
 
 _EPILOG = """\
@@ -60,12 +61,12 @@ examples:
   sekai check my_market:MyMarket-v0
       a market that my_market.py in this folder registers
 
-Each problem says where it is (which call, array and copy), what was expected
+Each problem says where it is (which call, array and sub-env), what was expected
 and what came. A hint is no problem, but may be worth a look, e.g. a kernel
 whose loop was not vectorised.
 
 An environment that is registered as a single one is checked as such, then, if
-it has no problem, as copies in a SyncVecEnv.
+it has no problem, as sub-envs in a SyncVecEnv.
 
 exit status:
   0    there is no problem, hints or not
@@ -83,7 +84,7 @@ def add_parser(verbs: Any) -> None:
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
-    add_num_envs(parser, _DEFAULT_NUM_ENVS, "number of copies that are compared")
+    add_num_envs(parser, _DEFAULT_NUM_ENVS, "number of sub-envs that are compared")
     parser.add_argument(
         "--steps",
         type=positive_int,
@@ -109,7 +110,7 @@ def check(args: argparse.Namespace) -> int:
         _build(spec, mode, settings, 1).close()
     findings = _check_single(spec, settings, args) if spec.entry_point is not None and mode != "native" else []
     if all(each.startswith(_HINT) for each in findings):
-        # How many runs there will be nobody knows beforehand; each builds its copies.
+        # How many runs there will be nobody knows beforehand; each builds its sub-envs.
         with progress_bar(None, "run") as advance:
             findings += check_vec_env(
                 _Factory(spec, mode, settings, advance),
@@ -134,7 +135,7 @@ def check(args: argparse.Namespace) -> int:
 
 
 class _Factory:
-    """Builds the copies, and counts how often."""
+    """Builds the sub-envs, and counts how often."""
 
     def __init__(
         self, spec: EnvSpec, mode: str, settings: Mapping[str, Any], advance: Callable[[int], object] | None
@@ -153,7 +154,7 @@ class _Factory:
 
 
 def _build(spec: EnvSpec, mode: str, settings: Mapping[str, Any], num_envs: int, **arguments: Any) -> VecEnv[Any, Any]:
-    """The copies, with what ``check_vec_env`` may ask for beside the settings."""
+    """The sub-envs, with what ``check_vec_env`` may ask for beside the settings."""
     vector_kwargs = {name: arguments.pop(name) for name in ("autoreset",) if name in arguments}
     return build_vec_env(spec, num_envs, mode, vector_kwargs, (), {**settings, **arguments})
 
@@ -167,12 +168,12 @@ def _check_single(spec: EnvSpec, settings: Mapping[str, Any], args: argparse.Nam
 
 
 def _as_text(report: Mapping[str, Any]) -> str:
-    copies, steps = number_of(report["num_envs"], "copy", "copies"), number_of(report["steps"], "step", "steps")
+    sub_envs, steps = number_of(report["num_envs"], "sub-env", "sub-envs"), number_of(report["steps"], "step", "steps")
     settings = f", {format_settings(report['settings'])}" if report["settings"] else ""
     problems, hints = report["problems"], report["hints"]
     found = {0: "no problems found", 1: "1 problem found:"}.get(len(problems), f"{len(problems)} problems found:")
     lines = [
-        f"{report['env']} ({report['mode']}): {copies}, {steps}, seed {report['seed']}{settings}",
+        f"{report['env']} ({report['mode']}): {sub_envs}, {steps}, seed {report['seed']}{settings}",
         found,
         *map(_as_item, problems),
     ]

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from sekai.cli.building import check_settings, find_spec, modes_of, parameters_of
 from sekai.cli.common import (
     TABLE_WIDTH,
     emit,
@@ -16,7 +17,6 @@ from sekai.cli.common import (
     to_json,
     without_codes,
 )
-from sekai.cli.copies import check_settings, find_spec, modes_of, parameters_of
 from sekai.cli.options import RANDOM, add_env_verb, add_json, add_settings, parse_settings
 from sekai.cli.policies import details_of, policies_of
 from sekai.registry.build import build_vec_env, choose_mode, entry_point_of
@@ -27,8 +27,8 @@ from sekai.spaces import Dict, Space, Tuple
 _DESCRIPTION = """\
 Show one environment: how it is registered, the arguments of its constructor
 with their defaults, its spaces, the modes it runs in, the policies it offers
-and what it tells of itself (an attribute `details`, names to texts). One copy of
-it is built to see these; where that takes arguments, give them with --set.
+and what it tells of itself (an attribute `details`, names to texts). One of it
+is built to see these; where that takes arguments, give them with --set.
 """
 
 _EPILOG = """\
@@ -105,7 +105,7 @@ def _signature(spec: EnvSpec, entry_point: EntryPoint) -> dict[str, str | None]:
 
 
 def _built_facts(spec: EnvSpec, settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Space[Any]]]:
-    """What one copy of the environment shows, and its spaces; only the reason where it cannot be built."""
+    """What one such environment shows, and its spaces; only the reason where it cannot be built."""
     mode = choose_mode(spec)
     check_settings(spec, entry_point_of(spec, mode), settings)
     try:

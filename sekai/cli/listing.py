@@ -21,8 +21,8 @@ examples:
   sekai list
   sekai list --json | python -m json.tool
 
-An entry point followed by '(native)' simulates all copies at once with array
-operations; any other one builds a single environment. A namespace that is
+An entry point followed by '(native)' simulates all sub-envs at once with
+arrays; any other one builds a single environment. A namespace that is
 loaded at the first look-up is listed by its name alone.
 """
 

@@ -17,7 +17,7 @@ NOT_SETTABLE = {"num_envs": "use --num-envs", "autoreset": "sub-envs are always 
 RANDOM = "random"
 
 # Beyond any memory; what NumPy says of larger numbers names no option.
-_MOST_COPIES = 2**40
+_MOST_ENVS = 2**40
 
 
 def add_env_verb(verbs: Any, name: str, *, help: str, description: str, epilog: str) -> ArgumentParser:
@@ -44,7 +44,9 @@ def add_env_verb(verbs: Any, name: str, *, help: str, description: str, epilog: 
 
 def add_num_envs(parser: ArgumentParser, default: int, what: str) -> None:
     """Add ``--num-envs``, one number."""
-    parser.add_argument("--num-envs", type=copies, default=default, metavar="N", help=f"{what} (default: %(default)s)")
+    parser.add_argument(
+        "--num-envs", type=number_of_envs, default=default, metavar="N", help=f"{what} (default: %(default)s)"
+    )
 
 
 def add_policy(parser: ArgumentParser) -> None:
@@ -53,7 +55,8 @@ def add_policy(parser: ArgumentParser) -> None:
         "--policy",
         default=RANDOM,
         metavar="NAME",
-        help="'random', or one that the environment offers (see sekai info ENV_ID; default: %(default)s)",
+        help="'random' (of the actions that its masks allow, where it has some), or one that the environment offers "
+        "(see sekai info ENV_ID; default: %(default)s)",
     )
 
 
@@ -72,14 +75,16 @@ def add_settings(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         help="argument of the environment, repeatable; a Python literal (0.5, True, None, [1, 2]), two numbers as in "
-        "1:3 for a range that each copy draws from anew at each reset (sekai.vector.Randomized), else text",
+        "1:3 for a range that each sub-env draws from anew at each reset (sekai.vector.Randomized), else text",
     )
 
 
 def add_shards(parser: ArgumentParser) -> None:
     """Add ``--distributed``, ``--address`` and ``--shard-size``."""
     parser.add_argument(
-        "--distributed", action="store_true", help="run shards of the copies as tasks on Ray, on all cores or machines"
+        "--distributed",
+        action="store_true",
+        help="run shards of the sub-envs as tasks on Ray, on all cores or machines",
     )
     parser.add_argument(
         "--address",
@@ -87,7 +92,12 @@ def add_shards(parser: ArgumentParser) -> None:
         help="of the Ray cluster, beside --distributed; 'auto' for the one that this machine belongs to, 'local' for "
         "all cores of this machine alone (default: RAY_ADDRESS, else the first of the two that there is)",
     )
-    parser.add_argument("--shard-size", type=positive_int, metavar="N", help="copies of a shard (default: 4096)")
+    parser.add_argument(
+        "--shard-size",
+        type=positive_int,
+        metavar="N",
+        help="sub-envs of a shard (default: 16384 up to 256 steps, fewer of longer runs, down to 4096)",
+    )
 
 
 def add_json(parser: ArgumentParser, instead_of: str = "a table") -> None:
@@ -105,11 +115,11 @@ def nonnegative_int(text: str) -> int:
     return _int_from(0, text)
 
 
-def copies(text: str) -> int:
-    """An argparse type: a number of copies."""
+def number_of_envs(text: str) -> int:
+    """An argparse type: a number of sub-envs."""
     number = positive_int(text)
-    if number > _MOST_COPIES:
-        raise ArgumentTypeError(f"expected at most {_MOST_COPIES:,}, got {text!r}")
+    if number > _MOST_ENVS:
+        raise ArgumentTypeError(f"expected at most {_MOST_ENVS:,}, got {text!r}")
     return number
 
 

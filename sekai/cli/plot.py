@@ -19,7 +19,7 @@ from sekai.rollouts import Rollout, rollout
 if TYPE_CHECKING:
     from sekai.vector import VecEnv
 
-#: Steps of single copies that a picture is made of: more would show no more, and take memory.
+#: Steps of single sub-envs that a picture is made of: more would show no more, and take memory.
 MOST_STEPS = 2**20
 
 _DPI = 150
@@ -54,14 +54,14 @@ def draw_run(
 ) -> None:
     """Roll a run out again from its seed, keep every step, and draw that.
 
-    It is the run itself, or, where that has more than ``MOST_STEPS`` steps of single copies, one with fewer copies.
+    It is the run itself, or, where that has more than ``MOST_STEPS`` steps of single sub-envs, one with fewer.
 
     Args:
         path: The file to write; its ending says what kind it is.
-        build: Builds so many copies.
+        build: Builds so many sub-envs.
         choose_policy: Builds the policy for them.
-        num_envs: Copies in the run.
-        steps: Steps of each copy in the run.
+        num_envs: Sub-envs in the run.
+        steps: Steps of each sub-env in the run.
         seed: Of the first reset.
         title: Of the picture; how much it shows is added.
 
@@ -69,14 +69,14 @@ def draw_run(
         CommandError: The file cannot be written.
     """
     steps = min(steps, MOST_STEPS)
-    copies = min(num_envs, MOST_STEPS // steps)
-    with build(copies) as vec:
+    num_envs = min(num_envs, MOST_STEPS // steps)
+    with build(num_envs) as vec:
         plot = _plot_of(vec)
         # A policy may remember what it did, so that each rollout gets one of its own.
         keys = _info_keys(vec, choose_policy(vec), seed)
         record = rollout(vec, choose_policy(vec), steps, seed=seed, infos=keys)
     figure = plot(record)
-    shown = f"{number_of(steps, 'step', 'steps')} of {number_of(copies, 'copy', 'copies')}"
+    shown = f"{number_of(steps, 'step', 'steps')} of {number_of(num_envs, 'sub-env', 'sub-envs')}"
     figure.suptitle(f"{title}, {shown}", fontsize=11, parse_math=False)
     with mistakes_of_the_user():
         figure.savefig(path, dpi=_DPI)

@@ -10,7 +10,7 @@ from sekai.batching import layout
 from sekai.cli.common import CommandError
 from sekai.cli.options import RANDOM
 from sekai.errors import SekaiError
-from sekai.seeding import make_seed_sequence
+from sekai.seeding import make_seed_sequence, np_random
 
 if TYPE_CHECKING:
     from sekai.vector import VecEnv
@@ -87,8 +87,15 @@ def _checked(policy: Policy, vec: VecEnv[Any, Any], where: str) -> Policy:
 
 
 def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
+    """Random actions, of those that the masks allow where the environment has some."""
+    # Not the seed itself: actions must not follow the numbers the environment draws.
+    derived = None if seed is None else make_seed_sequence(seed, 1)[0]
+    if vec.has_action_mask:
+        from sekai.vector.random_actions import random_actions
+
+        rng, _ = np_random(derived)
+        return lambda observations: random_actions(vec, rng)
     space = vec.batch_action_space
-    if seed is not None:
-        # Not the seed itself: actions must not follow the numbers the environment draws.
-        space.seed(make_seed_sequence(seed, 1)[0])
+    if derived is not None:
+        space.seed(derived)
     return lambda observations: space.sample()

@@ -9,8 +9,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
+from sekai.cli.building import build_sub_envs, check_settings, find_spec
 from sekai.cli.common import CommandError, emit, format_settings, format_table, mistakes_of_the_user, to_json
-from sekai.cli.copies import build_copies, check_settings, find_spec
 from sekai.cli.options import (
     add_env_verb,
     add_json,
@@ -25,19 +25,20 @@ from sekai.cli.options import (
 from sekai.cli.plot import check_target, draw_run
 from sekai.cli.policies import choose_policy
 from sekai.cli.rollout import roll_out
-from sekai.cli.sharded import ShardedRun, connect
+from sekai.cli.sharded import ShardedRun, connect, joined
 from sekai.cores import usable_cores
 from sekai.progress import progress_bar
 from sekai.registry.build import MODES, choose_mode, entry_point_of
+from sekai.rollouts import EpisodeSums
 from sekai.seeding import np_random
 
 _DEFAULT_NUM_ENVS = 1024
 _DEFAULT_STEPS = 1000
 
 _DESCRIPTION = """\
-Step many copies of an environment together with a policy, and print what came
-of it: how many episodes ended, mean and standard deviation of their returns,
-their length, how they ended, and the speed.
+Step an environment many times over (its sub-envs, --num-envs of them) with a
+policy, and print what came of it: how many episodes ended, mean and standard
+deviation of their returns, their length, how they ended, and the speed.
 """
 
 _EPILOG = """\
@@ -54,29 +55,29 @@ examples:
 
 The statistics hold every episode that ended; one that is still going on at the
 end is left out. The standard error of the mean return is that of independent
-episodes, or, where all copies run on one history, as in Trading-v0, by blocks
-of that history: it does not shrink with more copies of the same years. Where
-lengths differ, the first episodes to end (--episodes) are the short ones: prefer
---steps with many steps for a mean over all of them.
+episodes, or, where all sub-envs run on one history, as in Trading-v0, by blocks
+of that history: it does not shrink with more sub-envs of the same years. Where
+lengths differ, the first episodes to end (--episodes) are the short ones:
+prefer --steps with many steps for a mean over all of them.
 
-Speed is steps of single copies per second of step() alone, without the policy.
-The first step, and of --mode native the second one too, may compile the kernels,
-for several threads and for one, and is left out of it. `sekai bench` measures it
-with more care.
+Speed is steps of single sub-envs per second of step() alone, without the
+policy. The first step, and of --mode native the second one too, may compile the
+kernels, for several threads and for one, and is left out of it. `sekai bench`
+measures it with more care.
 
 A picture is drawn as the environment draws a rollout, if it offers that: price,
 inventory and wealth of one episode, the returns of all. Without, it shows
 returns and mean reward over time. It shows the run itself, or, if that is too
-long to keep every step of, fewer copies. It takes matplotlib:
+long to keep every step of, fewer sub-envs. It takes matplotlib:
 pip install ".[plot]" in the clone.
 
-With --distributed the copies are cut into shards, tasks on Ray (pip install
-".[ray]" in the clone) of which nothing but sums comes back: on all cores of this
-machine, or on the cluster that --address names. Numbers are those of a run here,
-but for the last digits of means, and for random actions.
+With --distributed the sub-envs are cut into shards, tasks on Ray (pip install
+".[ray]" in the clone) of which nothing but sums comes back: on all cores of
+this machine, or on the cluster that --address names. Numbers are those of a run
+here, but for the last digits of means, and for random actions.
 
-Ctrl-C ends the run and prints what was measured so far; no picture is drawn. A
-distributed one prints nothing then.
+Ctrl-C ends the run and prints what was measured so far, of a distributed one
+the shards that are done; no picture is drawn.
 """
 
 
@@ -85,17 +86,17 @@ def add_parser(verbs: Any) -> None:
     parser = add_env_verb(
         verbs,
         "run",
-        help="step many copies of an environment and print statistics",
+        help="step an environment many times over and print statistics",
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
-    add_num_envs(parser, _DEFAULT_NUM_ENVS, "number of copies")
+    add_num_envs(parser, _DEFAULT_NUM_ENVS, "number of sub-envs, which step together")
     end = parser.add_mutually_exclusive_group()
     end.add_argument(
         "--steps",
         type=positive_int,
         metavar="K",
-        help=f"end after K steps of every copy (default: {_DEFAULT_STEPS}, unless --episodes is given)",
+        help=f"end after K steps of every sub-env (default: {_DEFAULT_STEPS}, unless --episodes is given)",
     )
     end.add_argument(
         "--episodes",
@@ -107,7 +108,7 @@ def add_parser(verbs: Any) -> None:
     add_seed(parser, "makes the run repeatable (default: one drawn at random, which is told)", default=None)
     add_settings(parser)
     parser.add_argument(
-        "--mode", choices=MODES, help="how the copies are run (default: native where there is one, else sync)"
+        "--mode", choices=MODES, help="how the sub-envs are run (default: native where there is one, else sync)"
     )
     parser.add_argument(
         "--workers",
@@ -142,7 +143,7 @@ def run_env(args: argparse.Namespace) -> int:
     if args.distributed:
         shared = (spec, mode, vector_kwargs, args.policy, seed, args.num_envs, steps, args.shard_size, True)
         return _run_distributed(ShardedRun(*shared), settings, args)
-    build = partial(build_copies, spec, mode=mode, settings=settings, vector_kwargs=vector_kwargs)
+    build = partial(build_sub_envs, spec, mode=mode, settings=settings, vector_kwargs=vector_kwargs)
     build_policy = partial(choose_policy, name=args.policy, seed=seed)
     with build(args.num_envs) as vec:
         policy = build_policy(vec)
@@ -190,10 +191,17 @@ def _check_distributed(args: argparse.Namespace) -> None:
 
 
 def _run_distributed(sharded: ShardedRun, settings: dict[str, Any], args: argparse.Namespace) -> int:
-    """Run shards on Ray, and print the statistics."""
+    """Run shards on Ray, and print the statistics: after Ctrl-C those of the shards that are done."""
     sharded.check(settings)
     start = perf_counter()
-    sums = sharded.run(settings)
+    done: dict[range, EpisodeSums] = {}
+    interrupted = False
+    try:
+        for rows, sums in sharded.shards(settings):
+            done[rows] = sums
+    except KeyboardInterrupt:
+        interrupted = True
+    env_steps = sharded.steps * sum(len(rows) for rows in done)
     report = {
         "env": sharded.spec.id,
         "mode": sharded.mode,
@@ -202,14 +210,14 @@ def _run_distributed(sharded: ShardedRun, settings: dict[str, Any], args: argpar
         "settings": settings,
         "num_envs": sharded.num_envs,
         "steps": sharded.steps,
-        "env_steps": sharded.steps * sharded.num_envs,
-        **sums.summary(),
-        "env_steps_per_second": sharded.steps * sharded.num_envs / (perf_counter() - start),
+        "env_steps": env_steps,
+        **joined(done).summary(),
+        "env_steps_per_second": env_steps / (perf_counter() - start),
         "first_step_seconds": math.nan,
-        "interrupted": False,
+        "interrupted": interrupted,
     }
     emit(to_json(report) if args.json else format_table(_as_rows(report)))
-    return 0
+    return 130 if interrupted else 0
 
 
 def _as_rows(report: Mapping[str, Any]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,13 +51,13 @@ class ShardedRun:
 
     Attributes:
         spec: The environment.
-        mode: How copies are run within a shard.
+        mode: How sub-envs are run within a shard.
         vector_kwargs: Further arguments of the backend.
         policy: The name of the policy.
         seed: Of resets and random actions.
-        num_envs: Number of copies.
-        steps: Steps of every copy.
-        shard_size: Copies of a shard; None for the kit's number.
+        num_envs: Number of sub-envs.
+        steps: Steps of every sub-env.
+        shard_size: Sub-envs of a shard; None for the kit's number.
         distributed: Whether shards are tasks on Ray.
     """
 
@@ -77,7 +77,7 @@ class ShardedRun:
         Raises:
             CommandError: Either cannot be built, or autoreset is off.
         """
-        rows = split_rows(self.num_envs, self.shard_size)[0]
+        rows = split_rows(self.num_envs, self.shard_size, self.steps)[0]
         with mistakes_of_the_user():
             vec = ShardMaker(self.spec, self.num_envs, self._kwargs(settings), "--set").of(rows)()
         with vec:
@@ -91,6 +91,14 @@ class ShardedRun:
         Raises:
             CommandError: Shards depend on each other.
         """
+        return joined(dict(self.shards(settings)))
+
+    def shards(self, settings: Mapping[str, Any]) -> Iterator[tuple[range, EpisodeSums]]:
+        """The rows of each shard and the sums over their episodes, as they are done.
+
+        Raises:
+            CommandError: Shards depend on each other.
+        """
         given: dict[str, Any] = {
             "num_envs": self.num_envs,
             "seed": self.seed,
@@ -100,23 +108,24 @@ class ShardedRun:
         }
         work: tuple[Any, ...] = (self.spec, NamedPolicy(self.policy, self.seed), self.steps)
         try:
-            return self._sums(work, given)
+            if self.distributed:
+                yield from load_entry_point("sekai.compat.ray:rollout_shards", "--distributed")(*work, **given)
+                return
+            with progress_bar(self.num_envs, "sub-env") as advance:
+                for rows, sums in ShardedWork(*work, **given).each():
+                    yield rows, sums
+                    advance(len(rows))
         except DependentRows as error:
             raise CommandError(str(error)) from error
 
-    def _sums(self, work: tuple[Any, ...], given: dict[str, Any]) -> EpisodeSums:
-        if self.distributed:
-            rollout: Callable[..., EpisodeSums] = load_entry_point("sekai.compat.ray:rollout", "--distributed")
-            return rollout(*work, **given, combine=EpisodeSums.join)
-        parts = []
-        with progress_bar(self.num_envs, "copy") as advance:
-            for rows, part in ShardedWork(*work, **given).each():
-                parts.append(part)
-                advance(len(rows))
-        return EpisodeSums.join(parts)
-
     def _kwargs(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {"vectorization_mode": self.mode, "vector_kwargs": self.vector_kwargs, **settings}
+
+
+def joined(sums: Mapping[range, EpisodeSums]) -> EpisodeSums:
+    """The sums of shards by their rows, which may have been done in any order, as one."""
+    ordered = [sums[rows] for rows in sorted(sums, key=lambda rows: rows.start)]
+    return EpisodeSums.join(ordered) if ordered else EpisodeSums()
 
 
 def connect(args: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sekai.cli.building import check_settings, find_spec
 from sekai.cli.common import (
     CommandError,
     emit,
@@ -18,7 +19,6 @@ from sekai.cli.common import (
     mistakes_of_the_user,
     to_json,
 )
-from sekai.cli.copies import check_settings, find_spec
 from sekai.cli.options import (
     add_env_verb,
     add_json,
@@ -39,29 +39,30 @@ _DEFAULT_NUM_ENVS = 1024
 _DEFAULT_STEPS = 1000
 
 _DESCRIPTION = """\
-Run many copies of an environment with a policy for each of some settings, or
-each combination of them, and print a line for each: how many episodes ended,
-mean and standard error of their returns, their length, how they ended.
+Run an environment many times over (its sub-envs, --num-envs of them) with a
+policy for each of some settings, or each combination of them, and print a line
+for each: how many episodes ended, mean and standard error of their returns,
+their length, how they ended.
 """
 
 _EPILOG = """\
 examples:
   sekai sweep MarketMaking-v0 --over volatility=1,2,3 --policy glft
   sekai sweep MarketMaking-v0 --over volatility=1,2 --over arrival_rate=100,140
-  sekai sweep MarketMaking-v0 --over volatility=1,2,3 --num-envs 1000000 --steps 200
+  sekai sweep MarketMaking-v0 --over volatility=1,2 --num-envs 1000000
   sekai sweep MarketMaking-v0 --over volatility=1:2,2:3 --csv sweep.csv
   sekai sweep Trading-v0 --over prices=nasdaq,sp500 --policy momentum --json
-  sekai sweep MarketMaking-v0 --over volatility=1,2,3 --distributed --address auto
+  sekai sweep MarketMaking-v0 --over volatility=1,2 --distributed --address auto
 
-All combinations begin with the same seeds. Copies are run in shards, one after
-another, of which nothing is kept but sums, so that memory does not grow with
-their number. With --distributed shards are tasks on Ray, on all cores of this
-machine or on a cluster (`ray start --head`), and all numbers are the same; it
-takes Ray: pip install ".[ray]" in the clone.
+All combinations begin with the same seeds. Sub-envs are run in shards, one
+after another, of which nothing is kept but sums, so that memory does not grow
+with their number. With --distributed shards are tasks on Ray, on all cores of
+this machine or on a cluster (`ray start --head`), and all numbers are the same;
+it takes Ray: pip install ".[ray]" in the clone.
 
 The statistics are those of `sekai run`: they hold every episode that ended, and
-the standard error is that of independent episodes, or, where all copies run on
-one history, as in Trading-v0, by blocks of that history.
+the standard error is that of independent episodes, or, where all sub-envs run
+on one history, as in Trading-v0, by blocks of that history.
 
 Ctrl-C ends the sweep and prints the lines that are whole.
 """
@@ -93,15 +94,15 @@ def add_parser(verbs: Any) -> None:
         required=True,
         help="values of an argument of the environment, as --set takes them; repeatable, for all combinations",
     )
-    add_num_envs(parser, _DEFAULT_NUM_ENVS, "number of copies for each line")
+    add_num_envs(parser, _DEFAULT_NUM_ENVS, "number of sub-envs for each line")
     parser.add_argument(
-        "--steps", type=positive_int, metavar="K", default=_DEFAULT_STEPS, help="of each copy (default: %(default)s)"
+        "--steps", type=positive_int, metavar="K", default=_DEFAULT_STEPS, help="of each sub-env (default: %(default)s)"
     )
     add_policy(parser)
     add_seed(parser, "makes the sweep repeatable (default: one drawn at random, which is told)", default=None)
     add_settings(parser)
     parser.add_argument(
-        "--mode", choices=MODES, help="how the copies of a shard are run (default: native if there is one, else sync)"
+        "--mode", choices=MODES, help="how the sub-envs of a shard are run (default: native if there is one, else sync)"
     )
     add_shards(parser)
     parser.add_argument("--csv", metavar="FILE", help="also write the table as comma-separated values")

@@ -133,16 +133,16 @@ class Spread:
     def __call__(self, n: int, *args: Any) -> Any:
         """Call it for ``n`` rows."""
         try:
-            return self._call(n, args)
+            num_threads = threads.get_num_threads()
+            if num_threads == 1 or n < self.parallel_from or BOUNDS_ARE_CHECKED:
+                return self._serial(n, *args)
+            return self._call(n, num_threads, args)
         except Exception as error:
             if self._explain is not None:
                 self._explain(error)
             raise
 
-    def _call(self, n: int, args: tuple[Any, ...]) -> Any:
-        num_threads = threads.get_num_threads()
-        if num_threads == 1 or n < self.parallel_from or BOUNDS_ARE_CHECKED:
-            return self._serial(n, *args)
+    def _call(self, n: int, num_threads: int, args: tuple[Any, ...]) -> Any:
         if not (self._is_measured and threads.are_measured()):
             return self._call_parallel(n, num_threads, args)
         choice = self._choices[n.bit_length(), num_threads]

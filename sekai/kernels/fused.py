@@ -45,9 +45,10 @@ class Fused:
         self._rollouts: dict[Any, Rolling] = {}
 
     def step(self, mode: str) -> Spread:
-        """The step of all rows, ``step(n, addresses, *actions, *arrays)``: how many ended, -1 if an action is refused.
+        """The step of all rows, ``step(n, addresses, *results, *actions, *arrays)``: how many ended.
 
-        It is told the addresses of the memory, of rewards, flags, each array of observations, infos, and of ``kept``.
+        It is -1 if an action is refused. Results are rewards, flags, each array of observations, and the bytes of
+        infos. The addresses are of the memory, of results, which it writes there itself, and of ``kept``.
 
         Args:
             mode: What becomes of rows that end: "reset", "keep" (their terminal observations are kept, and somebody

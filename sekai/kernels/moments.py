@@ -11,8 +11,9 @@ not on the number of threads, nor on whether there are several.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -34,9 +35,16 @@ PARALLEL_FROM = 16
 
 _Floats = NDArray[np.float64]
 _Prior = tuple[_Floats | None, _Floats, float, float]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-@np.errstate(over="ignore", invalid="ignore")  # as compiled code has it; this is for NUMBA_DISABLE_JIT
+def _quiet(function: _Function) -> _Function:
+    """No warnings in plain Python either, as compiled code has it."""
+    quiet = np.errstate(over="ignore", invalid="ignore")
+    return quiet(function) if numba.config.DISABLE_JIT else function
+
+
+@_quiet
 def column_moments(samples: NDArray[Any], width: int, largest: float) -> tuple[_Floats, _Floats, bool]:
     """Mean and population variance of every column.
 
@@ -59,20 +67,29 @@ def column_moments(samples: NDArray[Any], width: int, largest: float) -> tuple[_
     return mean, var, merge_moments(counts, means, squares, largest, mean, var)
 
 
-@np.errstate(over="ignore", invalid="ignore")
+@_quiet
 def learn_and_normalize(
-    samples: NDArray[Any], prior: _Prior, largest: float, epsilon: float, bound: float, out: NDArray[Any]
+    samples: NDArray[Any],
+    others: NDArray[Any],
+    prior: _Prior,
+    largest: float,
+    epsilon: float,
+    bound: float,
+    out: NDArray[Any],
+    others_out: NDArray[Any],
 ) -> tuple[_Floats, _Floats] | None:
     """Merge the moments of every column with those that are known, and normalise the samples by what comes out.
 
     Args:
         samples: float32 or float64 (n * width,), not empty.
+        others: Of the same dtype, (k * width,): samples that are normalised without counting.
         prior: The mean that is known, float64 (width,), None for that of the samples; the variance; the shares of
             what is known and of the samples.
         largest: The largest number expected.
         epsilon: Added to the variance.
         bound: Normalised values are clipped to ``[-bound, bound]``.
         out: Written, float32 or float64 (n * width,).
+        others_out: Written, of the same dtype, (k * width,).
 
     Returns:
         The mean and the variance, float64 (width,) each; None, with nothing written, if a mean or a standard deviation
@@ -83,11 +100,11 @@ def learn_and_normalize(
     begin, length, lanes = _cut(samples.size, width)
     mean, var = np.empty(width), np.empty(width)
     before, var_before = mean if known is None else known.reshape(-1), var_known.reshape(-1)
-    given = samples, before, var_before, known is not None, kept, added, largest, epsilon, bound, mean, var, out
-    return (mean, var) if _LEARN(len(begin), length, lanes, *given) else None
+    merged = before, var_before, known is not None, kept, added, largest, epsilon, bound, mean, var
+    return (mean, var) if _LEARN(len(begin), length, lanes, samples, others, *merged, out, others_out) else None
 
 
-@np.errstate(over="ignore", invalid="ignore")
+@_quiet
 def step_returns(
     rewards: _Floats,
     dones: NDArray[np.bool_],
@@ -202,6 +219,7 @@ def _learn_and_normalize(
     length: int,
     lanes: int,
     samples: NDArray[Any],
+    others: NDArray[Any],
     known: _Floats,
     var_known: _Floats,
     is_known: bool,
@@ -213,6 +231,7 @@ def _learn_and_normalize(
     mean: _Floats,
     var: _Floats,
     out: NDArray[Any],
+    others_out: NDArray[Any],
 ) -> bool:
     """``learn_and_normalize``, compiled for one thread and for several; whether the samples are in range."""
     width = len(mean)
@@ -229,14 +248,9 @@ def _learn_and_normalize(
         mean[c], var[c] = combine(before, var_known[c], kept, mean[c], var[c], added)
         factor[c] = 1.0 / np.sqrt(var[c] + epsilon)
     for b in numba.prange(num_blocks):
-        centers, factors = np.empty(lanes), np.empty(lanes)
-        fill_lanes(mean, centers)
-        fill_lanes(factor, factors)
-        block, written = samples[b * length : (b + 1) * length], out[b * length : (b + 1) * length]
-        for first in range(0, len(block), lanes):
-            row, into = block[first : first + lanes], written[first : first + lanes]
-            for j in range(len(row)):
-                into[j] = min(max((row[j] - centers[j]) * factors[j], -bound), bound)
+        lo, hi = b * length, (b + 1) * length
+        normalize(samples[lo:hi], lanes, mean, factor, bound, out[lo:hi])
+    normalize(others, lanes, mean, factor, bound, others_out)
     return True
 
 
@@ -276,9 +290,8 @@ def _step_returns(
         mean[0], var[0] = combine(before, var_known, kept, mean[0], var[0], added)
     factor = 1.0 / np.sqrt(var[0] + epsilon)
     for b in numba.prange(num_blocks):
-        for i in range(b * length, min((b + 1) * length, len(rewards))):
-            out[i] = rewards[i] * factor
-            returns[i] = 0.0 if dones[i] else returns[i]
+        lo, hi = b * length, (b + 1) * length
+        scale(rewards[lo:hi], dones[lo:hi], factor, returns[lo:hi], out[lo:hi])
     return mean[0], var[0], count
 
 
@@ -336,20 +349,26 @@ def advance(
     """
     num_kept = 0
     for i in range(len(rewards)):
+        goes_on = item_at(live, i) & (abs(rewards[i]) < np.inf)
         value = returns[i] * gamma + rewards[i]
-        num_kept += item_at(live, i) & (abs(value) <= largest)  # which it is not if the reward is not finite
+        num_kept += goes_on & (abs(value) <= largest)
+        returns[i] = value if goes_on else returns[i]
     if num_kept == len(rewards):
-        for i in range(len(rewards)):
-            returns[i] = returns[i] * gamma + rewards[i]
         return returns
     num_kept = 0
     for i in range(len(rewards)):
-        if item_at(live, i) and abs(rewards[i]) < np.inf:
-            returns[i] = returns[i] * gamma + rewards[i]
-            if abs(returns[i]) <= largest:
-                kept[num_kept] = returns[i]
-                num_kept += 1
+        if item_at(live, i) and abs(rewards[i]) < np.inf and abs(returns[i]) <= largest:
+            kept[num_kept] = returns[i]
+            num_kept += 1
     return kept[:num_kept]
+
+
+@jit
+def scale(rewards: _Floats, dones: NDArray[np.bool_], factor: float, returns: _Floats, out: _Floats) -> None:
+    """Write ``rewards * factor`` of a block into ``out``, and 0 into the returns that are done."""
+    for i in range(len(rewards)):
+        out[i] = rewards[i] * factor
+        returns[i] = 0.0 if dones[i] else returns[i]
 
 
 @jit
@@ -389,6 +408,18 @@ def measure(block: NDArray[Any], centers: _Floats, sums: _Floats, mean: _Floats,
             deviation = row[j] - centers[j]
             sums[j] += deviation * deviation
     fold_lanes(sums, squares)
+
+
+@jit(inline=False)
+def normalize(block: NDArray[Any], lanes: int, mean: _Floats, factor: _Floats, bound: float, out: NDArray[Any]) -> None:
+    """Write ``(sample - mean) * factor`` of a block, clipped to ``[-bound, bound]``, into ``out``."""
+    centers, factors = np.empty(lanes), np.empty(lanes)
+    fill_lanes(mean, centers)
+    fill_lanes(factor, factors)
+    for first in range(0, len(block), lanes):
+        row, into = block[first : first + lanes], out[first : first + lanes]
+        for j in range(len(row)):
+            into[j] = min(max((row[j] - centers[j]) * factors[j], -bound), bound)
 
 
 @jit

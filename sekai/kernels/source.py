@@ -82,6 +82,7 @@ class MarketSource:
         self.seen = [f"seen{k}" for k in range(len(market.observations.parts))]
         self.actions = [f"action{k}" for k in range(len(market.actions.parts))]
         self.shared = [each.name for each in market.arrays]
+        self.written = [f"result{k}" for k in range(4 + len(self.seen))]  # rewards, flags, observations and infos
 
     def named(self, value: Any) -> str:
         """A name in the scope of the source for a class, a function or a constant."""
@@ -334,7 +335,10 @@ class MarketSource:
         shapes = {each.name: each.shape for each in self.market.memory.columns}
         gather = [line for name in kept for line in _copy_row(name, "total", name, "start + k", shapes[name])]
         gather.append("total += 1")
+        given = ", ".join(["addresses", *self.written, passed])
+        told = [f"addresses[{k}] = _int64({name}.ctypes.data)" for k, name in enumerate(self.written, start=1)]
         serial = [
+            *told,
             "lo, hi = 0, n",
             *invalid,
             "if bad > 0:",
@@ -347,6 +351,7 @@ class MarketSource:
             "return total",
         ]
         parallel = [
+            *told,
             f"if _invalid(0, n, n, addresses, {actions}) > 0:",
             "    return -1",
             "counts = _zeros(num_threads, _int64)",
@@ -366,9 +371,9 @@ class MarketSource:
         ]
         return [
             *self.functions(invalid, of_block),
-            f"def serial(n, addresses, {passed}):",
+            f"def serial(n, {given}):",
             *_indented(serial),
-            f"def parallel(n, num_threads, addresses, {passed}):",
+            f"def parallel(n, num_threads, {given}):",
             *_indented(self.with_memory("0", "n", parallel)),
         ]
 

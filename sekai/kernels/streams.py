@@ -76,14 +76,18 @@ def make_streams(seeds: Iterable[Any]) -> Streams:
     if isinstance(seeds, np.ndarray) and seeds.dtype == np.uint64:
         keys = np.array(seeds)  # see key_of_seed
     else:
-        keys = np.array(
-            [_draw_key() if seed is None else key_of_seed(check_seed(seed)) for seed in seeds], dtype=np.uint64
-        )
+        given = list(seeds)
+        named = [row for row, seed in enumerate(given) if seed is not None]
+        keys = np.empty(len(given), np.uint64) if len(named) == len(given) else draw_streams(len(given)).key
+        keys[named] = [key_of_seed(check_seed(given[row])) for row in named]
     return Streams(keys, np.zeros(len(keys), dtype=np.uint64))
 
 
-def _draw_key() -> int:
-    return int.from_bytes(os.urandom(8), "little")
+def draw_streams(count: int) -> Streams:
+    """So many streams that no other run will draw, at their beginning."""
+    # In one call of the system: one for each takes longer than a hundred steps of its row.
+    keys = np.frombuffer(bytearray(os.urandom(8 * count)), np.uint64)
+    return Streams(keys, np.zeros(count, dtype=np.uint64))
 
 
 # -- words -------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def plot_learning_curve(
     Of one run the mean of the last ``window`` returns is drawn, with the returns themselves faintly behind it; of
     several runs the mean of these means, with a band of two standard errors.
 
-    Where episodes have one length, all N copies end theirs in the same step, and the curve of single returns is a
+    Where episodes have one length, all N sub-envs end theirs in the same step, and the curve of single returns is a
     staircase with a streak at each such step. Give it the mean of each step instead, or with (k, N) the spread too.
 
     Args:
@@ -48,7 +48,7 @@ def plot_learning_curve(
 
     Examples:
         >>> plot_learning_curve({"PPO": (steps, returns)}, baselines={"fixed spread": 68.2}, window=100)
-        >>> N = 8  # copies whose episodes end together
+        >>> N = 8  # sub-envs whose episodes end together
         >>> plot_learning_curve({"PPO": (steps[::N], returns.reshape(-1, N).mean(axis=1))})
     """
     window = check_count(window, "plot_learning_curve(window)")

@@ -1,6 +1,6 @@
 """From a spec to an environment, or to a vector of them.
 
-Everything here takes specs, never the registry: sub-environments are built in worker processes too, whose
+Everything here takes specs, never the registry: sub-envs are built in worker processes too, whose
 registry is empty.
 """
 
@@ -19,7 +19,7 @@ from sekai.registry.specs import EnvSpec, WrapperLike, check_wrappers, copy_kwar
 if TYPE_CHECKING:
     from sekai.vector import VecEnv
 
-#: The modes that run one ``Env`` per sub-environment, and the ``VecEnv`` class of each.
+#: The modes that run one ``Env`` per sub-env, and the ``VecEnv`` class of each.
 ENV_FN_MODES = {
     "sync": "sekai.vector:SyncVecEnv",
     "async": "sekai.vector:AsyncVecEnv",

@@ -218,7 +218,7 @@ class EnvRegistry:
         wrappers: Sequence[WrapperLike] = (),
         **env_kwargs: Any,
     ) -> VecEnv[Any, Any]:
-        """Build ``num_envs`` copies of an environment that step together.
+        """Build ``num_envs`` of an environment that step together, as the sub-envs of a VecEnv.
 
         Args:
             id: An id, as ``spec`` takes it, or an ``EnvSpec`` that need not be registered.
@@ -229,7 +229,7 @@ class EnvRegistry:
                 native when there is a vector entry point and no per-env wrappers, else sync.
             vector_kwargs: Arguments of the ``VecEnv`` class ("sync", "async", "proc"), e.g. ``{"autoreset": False}``,
                 or further ones of the vector entry point ("native"); in "ray" those of ``RayVecEnv`` and of its shards.
-            wrappers: What to put around each sub-environment, innermost first.
+            wrappers: What to put around each sub-env, innermost first.
             **env_kwargs: Arguments of the entry point, taking precedence over those of the spec;
                 ``max_episode_steps`` replaces the time limit, -1 removes it.
 
@@ -238,7 +238,7 @@ class EnvRegistry:
             ImportError: The entry point, or the module of the id, cannot be imported.
             TypeError: An entry point returned something of the wrong kind, or does not take an argument.
             ValueError: The mode is unknown or does not suit the environment, an argument was given twice, or
-                the entry point returned another number of sub-environments.
+                the entry point returned another number of sub-envs.
         """
         return build_vec_env(self.spec(id), num_envs, vectorization_mode, vector_kwargs, wrappers, env_kwargs)
 

@@ -80,10 +80,10 @@ class InfoColumn:
             self.array[step, rows] = _as_objects(values) if dtype == _OBJECT else values
 
     def room(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """An array that is not filled: (T, N, ...), or (T + 1, N, ...) to put ``array`` into."""
-        for used in (self._used, getattr(self._used, "base", None)):
-            if isinstance(used, np.ndarray) and used.shape == shape and used.dtype == dtype and used.flags.carray:
-                return used
+        """An array (T, N, ...) that is not filled."""
+        used = self._used
+        if used is not None and used.shape == shape and used.dtype == dtype and used.flags.carray:
+            return used
         return np.empty(shape, dtype)
 
     def _convert(self, num_written: int, dtype: np.dtype[Any]) -> None:

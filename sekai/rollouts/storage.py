@@ -12,6 +12,7 @@ from sekai.batching import layout
 from sekai.batching.episodes import ended_observations
 from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.batching.joining import join
+from sekai.batching.nested import named_parts
 from sekai.errors import InvalidObservation
 from sekai.results import VecStepResult
 from sekai.rollouts.info_column import InfoColumn
@@ -75,14 +76,29 @@ class Storage:
         self.truncated = room_of("truncated", shape, np.bool_, used("truncated"))
         self.terminated, self.frozen = flags("terminated"), flags("frozen")
         self._keys, self.clock = list(infos), clock
-        columns: dict[Any, Any] = {} if out is None else {clock: out.history, **out.infos}
         kept = dict.fromkeys(self._keys if clock is None else [*self._keys, clock])
+        columns = {} if out is None else self._columns_of(out, kept)
         self.columns = {key: column(key, num_steps, columns.get(key)) for key in kept}
         self._space = vec.observation_space
         self._autoreset = vec.autoreset
         self._continued = continued
         self._final_indices: list[NDArray[np.intp]] = []
         self._final_observations: list[Any] = []
+
+    def _columns_of(self, out: Rollout, keys: Iterable[Any]) -> dict[Any, NDArray[Any]]:
+        """The infos of another rollout that have memory of their own, which is not taken for anything else.
+
+        A history is one of the infos where its clock is; and what a rollout holds of infos is its owner's to change.
+        """
+        batches = [self.rewards, self.observations, self.actions, self.truncated, self.terminated, self.frozen]
+        taken = [part for batch in batches for _, part in named_parts(batch, "") if isinstance(part, np.ndarray)]
+        columns = {}
+        for key in keys:
+            used = out.infos.get(key, out.history if key == self.clock else None)
+            if isinstance(used, np.ndarray) and not any(np.may_share_memory(used, each) for each in taken):
+                columns[key] = used
+                taken.append(used)
+        return columns
 
     def write_observations(self, step: int, observations: Any) -> None:
         """Copy what the policy is about to see."""

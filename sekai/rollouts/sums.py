@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sekai.rollouts.record import Rollout
 
 @dataclass(frozen=True)
 class EpisodeSums:
-    """Sums over the episodes that ended in a rollout, or in several.
+    """Sums over the episodes that ended in a rollout, or in several; of none without arguments.
 
     Attributes:
         count: How many ended.
@@ -36,17 +36,17 @@ class EpisodeSums:
         >>> sums.summary()["return_mean"]
     """
 
-    count: int
-    return_mean: float
-    return_squares: float
-    num_steps: int
-    longest: int
-    terminated: int
-    truncated: int
-    by_history: bool
-    first: int
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
+    count: int = 0
+    return_mean: float = math.nan
+    return_squares: float = 0.0
+    num_steps: int = 0
+    longest: int = 0
+    terminated: int = 0
+    truncated: int = 0
+    by_history: bool = False
+    first: int = 0
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    sums: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, np.float64))
 
     @classmethod
     def of(cls, record: Rollout) -> EpisodeSums:

@@ -2,40 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sekai.batching.inputs import spread_seeds
 from sekai.checks import check_count
 from sekai.seeding import check_seed, spawn_seeds
 from sekai.snapshots import Snapshot
 
-#: Rows of a shard where nobody says how many.
-SHARD_SIZE = 4096
+#: Rows of a shard where nobody says how many: of short rollouts, where what a shard costs however few its rows and
+#: steps are (a millisecond or two) is a part of it that counts; and of long ones, where its memory is what counts.
+_MOST_ROWS, _FEWEST_ROWS = 16_384, 4096
+#: Steps of all rows of a shard together, if that can be.
+_ROW_STEPS = 4_194_304
 
 
-def split_rows(num_envs: Any, shard_size: Any = None) -> list[range]:
+def split_rows(num_envs: Any, shard_size: Any, steps: int) -> list[range]:
     """The rows of each shard, in order: all of one size, the last one perhaps smaller.
 
     Args:
         num_envs: The number N of all rows, at least 1.
-        shard_size: Rows of a shard, at least 1; None for 4096.
+        shard_size: Rows of a shard, at least 1; None for 16,384 up to 256 steps, and fewer of longer rollouts, down to
+            4,096 from 1,024 steps on.
+        steps: The number T of steps of a row.
 
     Raises:
         TypeError: A number is no integer.
         ValueError: A number is below 1.
     """
     total = check_count(num_envs, "num_envs")
-    size = SHARD_SIZE if shard_size is None else check_count(shard_size, "shard_size")
+    size = min(max(_ROW_STEPS // steps, _FEWEST_ROWS), _MOST_ROWS)
+    if shard_size is not None:
+        size = check_count(shard_size, "shard_size")
     return [range(start, min(start + size, total)) for start in range(0, total, size)]
 
 
 def where_rows(rows: range) -> str:
     """Which rows an error message speaks of."""
     return f"rows {rows.start} to {rows.stop - 1}"
+
+
+@dataclass(frozen=True)
+class Reset:
+    """The reset of some rows, or the snapshot they go on from; as small as it can be, since it is sent.
+
+    Attributes:
+        rows: Which.
+        seed: An int that the seeds of all rows follow from, a list of theirs, or None.
+        options: As ``VecEnv.reset`` takes them.
+        start: A snapshot of these rows or of one for all, or None.
+        is_whole: Whether there are no other rows.
+    """
+
+    rows: range
+    seed: Any
+    options: Any
+    start: Snapshot | None
+    is_whole: bool
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments ``seed``, ``options`` and ``start`` of their rollout; seeds that follow from one as uint64."""
+        seed = self.seed
+        if isinstance(seed, int) and not self.is_whole:
+            seed = spawn_seeds(seed, len(self.rows), self.rows.start)
+        return {"seed": seed, "options": self.options, "start": self.start}
 
 
 class Resets:
@@ -80,25 +113,18 @@ class Resets:
         self._options = options
         self._start = start
         self.seed: Any = None if start is not None else _fixed(seed, num_envs, where)
-        self._spawned: NDArray[np.uint64] | None = None
 
-    def of(self, rows: range) -> dict[str, Any]:
-        """The arguments ``seed``, ``options`` and ``start`` of some rows."""
-        every = len(rows) == self._num_envs
-        options, start = self._options, self._start
+    def of(self, rows: range) -> Reset:
+        """That of some rows."""
+        is_whole = len(rows) == self._num_envs
+        seed, options, start = self.seed, self._options, self._start
+        if isinstance(seed, list):
+            seed = seed[rows.start : rows.stop]
         if isinstance(options, (list, tuple)):
             options = options[rows.start : rows.stop]
-        if start is not None and len(start) == self._num_envs and not every:
+        if start is not None and len(start) == self._num_envs and not is_whole:
             start = start[rows.start : rows.stop]
-        return {"seed": self.seed if every else self._seeds(rows), "options": options, "start": start}
-
-    def _seeds(self, rows: range) -> Any:
-        """As uint64 where they follow from one, else a list."""
-        if self.seed is None or isinstance(self.seed, list):
-            return None if self.seed is None else self.seed[rows.start : rows.stop]
-        if self._spawned is None:
-            self._spawned = spawn_seeds(self.seed, self._num_envs)
-        return self._spawned[rows.start : rows.stop]
+        return Reset(rows, seed, options, start, is_whole)
 
 
 def _fixed(seed: Any, num_envs: int, where: str) -> Any:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
-from uuid import uuid4
 
 from sekai.checks import check_count
 from sekai.errors import DependentRows
 from sekai.rollouts import Rollout, rollout
 from sekai.rollouts.joining import roll_part
 from sekai.rollouts.run import check_keys
-from sekai.shards.cutting import Resets, split_rows, where_rows
+from sekai.shards.cutting import Reset, Resets, split_rows, where_rows
 from sekai.shards.making import Recipe, ShardMaker
+from sekai.snapshots.agreement import dumps
 from sekai.vector import NativeVecEnv, VecEnv, VecWrapper
 
 #: What a policy is, see ``sekai.rollout``: from observations to actions, or of one row.
@@ -29,7 +29,7 @@ class BuildsPolicies(Protocol):
 
 
 class PerShard:
-    """Stands for a policy that is built from the VecEnv that it acts in, which a shard has one of its own of.
+    """Stands for a policy that is built from the VecEnv that it acts in: each shard builds one of its own.
 
     Args:
         build: ``build(vec)`` gives the policy: ``GLFT.for_env``, say.
@@ -38,7 +38,8 @@ class PerShard:
         TypeError: It cannot be called.
 
     Examples:
-        >>> rollout("MarketMaking-v0", PerShard(GLFT.for_env), 200, num_envs=1_000_000, kwargs={"volatility": numbers})
+        >>> policy = PerShard(GLFT.for_env)
+        >>> rollout("MarketMaking-v0", policy, 200, num_envs=1_000_000, kwargs={"volatility": numbers})
     """
 
     def __init__(self, build: Callable[[Any], Policy]) -> None:
@@ -57,12 +58,12 @@ class Shard(NamedTuple):
     Attributes:
         rows: Its rows.
         own: The arguments of their VecEnv alone.
-        reset: Their ``seed``, ``options`` and ``start``.
+        reset: Their reset.
     """
 
     rows: range
     own: list[dict[str, Any]]
-    reset: dict[str, Any]
+    reset: Reset
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,6 @@ class Work:
         summarise: From a shard's record to what is handed back; None for the record itself.
         joined: Whether it is a ``Part`` instead, to be put together with the others.
         where: What error messages begin with.
-        key: Names this work among others.
     """
 
     num_envs: int
@@ -89,43 +89,47 @@ class Work:
     summarise: Callable[[Rollout], Any] | None
     joined: bool
     where: str
-    key: str = field(default_factory=lambda: uuid4().hex)
 
     def do(self, shard: Shard, memory: dict[Any, Rollout] | None = None) -> Any:
         """Roll out a shard.
 
         Args:
             shard: Which.
-            memory: Where the last record is kept, to be written over by the next one of its size; for work whose
-                results hold no part of records. None for fresh memory.
+            memory: Where the last record is kept, once it is summarised, to be written over by the next one of its
+                size, of whichever work; no summary may hold a part of it by then. None for fresh memory, which records
+                have that are handed back themselves.
 
         Raises:
             DependentRows: The shard cannot have the numbers of its rows in the whole (see ``require_rows_alone``).
+            TypeError: ``summarise`` returns a generator.
         """
+        if self.summarise is None:
+            memory = None
         with self.recipe.build(shard.rows, shard.own) as vec:
             policy = self.policy
             if hasattr(policy, "policy_for"):
                 policy = policy.policy_for(vec, shard.rows)
-            before = _statistics(vec)
+            before, reset = _statistics(vec), shard.reset.arguments()
+            fits, out = self._memory_of(vec), None
+            if memory is not None:
+                out = memory.pop(fits, None)
+                memory.clear()  # of another size
             if self.joined:
-                result: Any = roll_part(vec, policy, self.steps, self.infos, **shard.reset)
+                result: Any = roll_part(vec, policy, self.steps, self.infos, **reset)
             else:
-                result = self._record(vec, policy, shard, memory)
+                result = rollout(vec, policy, self.steps, infos=self.infos, progress=False, out=out, **reset)
             if len(shard.rows) < self.num_envs:
                 require_rows_alone(vec, before, f"{self.where}, {where_rows(shard.rows)}")
-        return result if self.summarise is None else self.summarise(result)
+        summary = result if self.summarise is None else self.summarise(result)
+        if isinstance(summary, Generator):  # which Ray would take for the values that it yields
+            raise TypeError(f"{self.where}(summarise=...): expected a function that returns a value, got a generator")
+        if memory is not None:
+            memory[fits] = result
+        return summary
 
-    def _record(
-        self, vec: VecEnv[Any, Any], policy: Policy, shard: Shard, memory: dict[Any, Rollout] | None
-    ) -> Rollout:
-        fits = (self.key, vec.num_envs, repr(vec.observation_space), repr(vec.action_space))
-        out = None if memory is None else memory.pop(fits, None)
-        if memory is not None:
-            memory.clear()  # of another size
-        record = rollout(vec, policy, self.steps, infos=self.infos, progress=False, out=out, **shard.reset)
-        if memory is not None:
-            memory[fits] = record
-        return record
+    def _memory_of(self, vec: VecEnv[Any, Any]) -> tuple[Any, ...]:
+        """What two records have in common of which one may take the memory of the other."""
+        return self.steps, vec.num_envs, repr(vec.observation_space), repr(vec.action_space)
 
 
 def _statistics(vec: VecEnv[Any, Any]) -> list[bytes]:
@@ -174,7 +178,7 @@ class ShardedWork:
         options: Likewise.
         start: Likewise.
         kwargs: As ``ShardMaker`` takes them.
-        shard_size: Rows of a shard, None for 4096.
+        shard_size: Rows of a shard, as ``split_rows`` takes it.
         infos: The keys of the infos to keep.
         summarise: From the record of a shard to what is handed back of it.
         joined: Whether what is handed back is a ``Part``.
@@ -207,11 +211,11 @@ class ShardedWork:
         joined: bool = False,
         where: str = "rollout",
     ) -> None:
-        self.rows = split_rows(num_envs, shard_size)
+        steps = check_count(steps, f"{where}(steps)")
+        self.rows = split_rows(num_envs, shard_size, steps)
         num_envs = self.rows[-1].stop
         if summarise is not None and not callable(summarise):
             raise TypeError(f"{where}(summarise=...): expected a function of a Rollout or None, got {summarise!r}")
-        steps = check_count(steps, f"{where}(steps)")
         self._maker = ShardMaker(make, num_envs, kwargs, where)
         recipe = self._maker.recipe(len(self.rows) > 1)
         self.work = Work(num_envs, recipe, policy, steps, check_keys(infos), summarise, joined, where)
@@ -226,7 +230,11 @@ class ShardedWork:
         return Shard(rows, self._maker.own(rows), self._resets.of(rows))
 
     def each(self) -> Iterator[tuple[range, Any]]:
-        """Do all of it here, shard after shard, in the memory of one; for results that hold no part of a record."""
+        """Do all of it here, shard after shard, in the memory of one; summaries are copies, as those of a task are."""
         memory: dict[Any, Rollout] = {}
         for k, rows in enumerate(self.rows):
-            yield rows, self.work.do(self.shard(k), memory)
+            result = self.work.do(self.shard(k), memory)
+            if self.work.summarise is not None:
+                where = f"{self.work.where}(summarise=...), {where_rows(rows)}"
+                result = pickle.loads(dumps(result, where))
+            yield rows, result

@@ -75,9 +75,9 @@ def dumps(value: Any, where: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=256)
-def name_of_class(kind: type) -> str:
-    """What a snapshot of an object of a class is of."""
-    return f"{kind.__module__}.{kind.__qualname__}"
+def names_of_classes(*kinds: type) -> tuple[str, ...]:
+    """What a snapshot of objects of some classes is of."""
+    return tuple(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds)
 
 
 def is_same(one: NDArray[Any], other: NDArray[Any]) -> bool:

@@ -31,15 +31,15 @@ def is_of_kit(method: Any) -> bool:
 
 def attributes_of(owner: Any) -> dict[str, Any]:
     """The attributes of an object, those in slots too."""
-    found = dict(getattr(owner, "__dict__", {}))
-    slots = _slots_of(owner.__class__)
+    found: dict[str, Any] = owner.__dict__.copy() if hasattr(owner, "__dict__") else {}
+    slots = slots_of(owner.__class__)
     if slots:
         found.update((name, getattr(owner, name)) for name in slots if hasattr(owner, name))
     return found
 
 
 @functools.lru_cache(maxsize=256)
-def _slots_of(kind: type) -> tuple[str, ...]:
+def slots_of(kind: type) -> tuple[str, ...]:
     """The names of the slots of a class and its bases, as the interpreter has them."""
     found = []
     for each in kind.__mro__:
@@ -101,25 +101,18 @@ class StateByAttributes:
         raise NotImplementedError
 
     def __attributes(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        if has_no_state(self):
-            return {}, {}
         kind: Any = type(self)
-        names = attributes_of(self).keys() - _known(kind)[0]
-        return split_attributes(self, sorted(names), self.num_envs)
-
-
-def has_no_state(layer: StateByAttributes) -> bool:
-    """Whether a layer has no attributes but the kit's own, and those that are no state."""
-    kind: Any = type(layer)
-    known, has_slots = _known(kind)
-    return known.issuperset(layer.__dict__) and not has_slots
+        known, has_slots = known_names(kind)
+        if known.issuperset(self.__dict__) and not has_slots:
+            return {}, {}
+        return split_attributes(self, sorted(attributes_of(self).keys() - known), self.num_envs)
 
 
 @functools.lru_cache(maxsize=256)
-def _known(kind: Any) -> tuple[frozenset[str], bool]:
+def known_names(kind: Any) -> tuple[frozenset[str], bool]:
     """The attributes of a class that are the kit's own, or no state; and whether it has attributes in slots."""
     own: frozenset[str] = kind._snapshot_base_names()
-    return ignored(kind) | own, bool(_slots_of(kind))
+    return ignored(kind) | own, bool(slots_of(kind))
 
 
 def split_attributes(owner: Any, names: Iterable[str], num_envs: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

@@ -49,22 +49,28 @@ class SlabColumns(Mapping[str, NDArray[Any]]):
 
     Args:
         places: Where they lie.
+        words: i8, the memory, aligned for any number.
 
     Attributes:
         places: The same.
-        words: i8, the memory; its values are undefined at first.
+        words: The same.
     """
 
     __slots__ = ("places", "words")
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, words: NDArray[np.int64]) -> None:
         self.places = places
-        self.words = np.empty(places.words, np.int64)  # aligned for any number
+        self.words = words
+
+    @classmethod
+    def empty(cls, places: Places) -> SlabColumns:
+        """Columns whose values are undefined."""
+        return cls(places, np.empty(places.words, np.int64))
 
     @classmethod
     def of(cls, slab: Slab, columns: Mapping[str, NDArray[Any]]) -> SlabColumns:
         """A copy of columns, among which are those of the slab."""
-        made = cls(places_of(slab, len(columns[slab.columns[0].name])))
+        made = cls.empty(places_of(slab, len(columns[slab.columns[0].name])))
         for each in slab.columns:
             made.view(each.name)[...] = columns[each.name]
         return made
@@ -84,7 +90,7 @@ class SlabColumns(Mapping[str, NDArray[Any]]):
         from sekai.kernels.slabs import copy_rows
 
         own = self.places
-        taken = SlabColumns(places_of(own.slab, len(rows)))
+        taken = SlabColumns.empty(places_of(own.slab, len(rows)))
         places = np.array([own.starts, taken.places.starts, own.row_bytes])
         copy_rows(self.words, rows, taken.words, np.arange(len(rows)), places)
         return taken.freeze()

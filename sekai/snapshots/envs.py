@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sekai.snapshots.attributes import attributes_of, ignored
+from sekai.snapshots.attributes import attributes_of, ignored, slots_of
 
 #: Types of values that nobody can change, and of which a copy is as good.
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
@@ -27,8 +27,12 @@ def state_of_layers(layers: Sequence[Any], count: int) -> Any:
     Raises:
         TypeError: An attribute cannot be pickled; the message names it.
     """
-    states = [_state_of(layer) for layer in layers[:count]]
-    if all([_PLAIN.issuperset(map(type, state.values())) for state in states]):
+    states, are_plain = [], True
+    for layer in layers[:count]:
+        state = _state_of(layer)
+        are_plain = are_plain and _PLAIN.issuperset(map(type, state.values()))
+        states.append(state)
+    if are_plain:
         return tuple(states)
     try:
         return _dump(states, layers)
@@ -45,10 +49,14 @@ def state_of_layers(layers: Sequence[Any], count: int) -> Any:
 
 def _state_of(layer: Any) -> dict[str, Any]:
     state = attributes_of(layer)
-    for name in ignored(layer.__class__):
+    for name in _left_out(layer.__class__):
         state.pop(name, None)
-    state.pop("env", None)  # what a wrapper wraps is a layer itself
     return state
+
+
+@functools.lru_cache(maxsize=256)
+def _left_out(kind: type) -> frozenset[str]:
+    return ignored(kind) | {"env"}  # what a wrapper wraps is a layer itself
 
 
 @functools.cache
@@ -84,18 +92,23 @@ def _dump(value: Any, layers: Sequence[Any]) -> bytes:
     return buffer.getvalue()
 
 
-def load_states(kept: Any, layers: Sequence[Any]) -> list[dict[str, Any]]:
+def load_states(kept: Any, layers: Sequence[Any]) -> Sequence[dict[str, Any]]:
     """What ``state_of_layers`` gave, for as many layers of another stack of the same classes."""
     if isinstance(kept, tuple):
-        return list(kept)
+        return kept
     states: list[dict[str, Any]] = _Unpickler(io.BytesIO(kept), layers).load()
     return states
 
 
 def put_state_back(layer: Any, state: Mapping[str, Any]) -> None:
-    """Give a layer the attributes that it had."""
-    for name in _state_of(layer):
-        if name not in state:
-            delattr(layer, name)
-    for name, value in state.items():
-        object.__setattr__(layer, name, value)
+    """Give a layer the attributes that it had, where they were: past what a property of such a name would do."""
+    own, slots, left_out = layer.__dict__, slots_of(layer.__class__), _left_out(layer.__class__)
+    for name in [*own]:
+        if name not in state and name not in left_out:
+            del own[name]
+    for name in slots:
+        if name in state:
+            object.__setattr__(layer, name, state[name])
+        elif name not in left_out and hasattr(layer, name):
+            object.__delattr__(layer, name)
+    own.update({name: state[name] for name in state.keys() - slots} if slots else state)

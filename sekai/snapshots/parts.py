@@ -35,12 +35,13 @@ def join_kept(parts: Sequence[Snapshot], is_whole: bool) -> Kept:
     """
     first, *others = parts
     for each in others:
-        require_equal(first.shared, each.shared, "snapshot(): what shards have alike")
+        require_equal(first.kept.shared, each.kept.shared, "snapshot(): what shards have alike")
     columns = join_columns([each.columns for each in parts])
     if columns is None:
         expected = f"expected columns of one layout in all shards, {first.layout}"
         raise ValueError(f"snapshot(): {expected}, got {[each.layout for each in others]}")
-    return Kept(columns, first.shared, _join_whole([each.whole or {} for each in parts]) if is_whole else {})
+    whole = _join_whole([each.whole or {} for each in parts]) if is_whole else None
+    return Kept(columns, first.kept.shared, whole)
 
 
 def _join_whole(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:

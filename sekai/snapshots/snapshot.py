@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +25,9 @@ class Kept(NamedTuple):
 
     Attributes:
         columns: One entry for each of them, by name.
-        shared: What is the same for all sub-envs and no step changes, by name: where it is restored it has to agree.
-        whole: What all sub-envs share and steps change, by name; empty of a part of them.
+        shared: What is the same for all sub-envs and no step changes, by name, never written to: where it is restored
+            it has to agree.
+        whole: What all sub-envs share and steps change, by name; None of a part of them.
     """
 
     columns: Mapping[str, NDArray[Any]]
@@ -39,33 +41,45 @@ class Snapshot:
     It is data: it can be pickled, compared, indexed (``snapshot[3]``, a slice, a list or mask of rows) and joined with
     others of the same market (``Snapshot.concatenate``), and nothing that happens later changes it.
 
-    Attributes:
+    Args:
         market: The name of the VecEnv's class, and those of the wrappers around it, from the inside out.
+        spaces: Of the observations and of the actions of one sub-env.
+        kept: The state; its columns cannot be written to from here on.
+
+    Attributes:
+        market: The same.
         observation_space: Of one sub-env.
         action_space: Of one sub-env.
-        columns: By name, arrays with one entry per sub-env, read-only. Of sub-envs that are Env objects, bytes.
-        shared: By name, what the sub-envs have in common and no step changes: parameters of the whole market, say.
-            Arrays and objects stand as digests.
-        whole: By name, what they have in common and steps change: the generator of a ``NativeVecEnv``, statistics of
-            wrappers. None of a part of the sub-envs.
+        kept: The state.
     """
 
-    def __init__(
-        self,
-        market: tuple[str, ...],
-        spaces: tuple[Space[Any], Space[Any]],
-        columns: Mapping[str, NDArray[Any]],
-        shared: dict[str, Any],
-        whole: dict[str, Any] | None,
-    ) -> None:
+    def __init__(self, market: tuple[str, ...], spaces: tuple[Space[Any], Space[Any]], kept: Kept) -> None:
         self.market = market
         self.observation_space, self.action_space = spaces
-        self.columns = columns
-        self.shared = shared
-        self.whole = whole
-        if type(columns) is not SlabColumns:
-            for column in columns.values():
-                column.flags.writeable = False
+        self.kept = kept
+        if type(kept.columns) is not SlabColumns:
+            _freeze(kept.columns)
+
+    @property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """By name, arrays with one entry per sub-env, read-only. Of sub-envs that are Env objects, bytes."""
+        return self.kept.columns
+
+    @property
+    def shared(self) -> Mapping[str, Any]:
+        """By name, what the sub-envs have in common and no step changes, read-only.
+
+        Parameters of the whole market, say; arrays and objects stand as digests.
+        """
+        return MappingProxyType(self.kept.shared)
+
+    @property
+    def whole(self) -> dict[str, Any] | None:
+        """By name, what the sub-envs have in common and steps change; None of a part of them.
+
+        The generator of a ``NativeVecEnv``, say, or statistics of wrappers.
+        """
+        return self.kept.whole
 
     @classmethod
     def concatenate(cls, snapshots: Sequence[Snapshot]) -> Snapshot:
@@ -87,7 +101,7 @@ class Snapshot:
                 raise ValueError(f"{where}: expected sub-envs of their own, got some that share a generator")
             require_equal(first.shared, each.shared, where)
         columns = {name: np.concatenate([each.columns[name] for each in snapshots]) for name in first.columns}
-        return cls(first.market, first._spaces, columns, dict(first.shared), None)
+        return cls(first.market, first._spaces, Kept(columns, first.kept.shared, None))
 
     def require(self, other: Snapshot, where: str) -> None:
         """ValueError if it is of another market, other spaces or another layout than ``other``."""
@@ -107,11 +121,12 @@ class Snapshot:
     @property
     def shares_generator(self) -> bool:
         """Whether the sub-envs share a generator that has been drawn from, and can be restored all together only."""
-        return self.whole is not None and RNG in self.whole
+        whole = self.kept.whole
+        return whole is not None and RNG in whole
 
     def require_complete(self, where: str) -> None:
         """ValueError if a column has another number of entries than there are sub-envs."""
-        if type(self.columns) is SlabColumns:
+        if type(self.kept.columns) is SlabColumns:
             return
         for name, column in self.columns.items():
             if len(column) != len(self):
@@ -135,7 +150,7 @@ class Snapshot:
         return self.observation_space, self.action_space
 
     def __len__(self) -> int:
-        columns = self.columns
+        columns = self.kept.columns
         return columns.places.count if type(columns) is SlabColumns else len(next(iter(columns.values())))
 
     def __getitem__(self, rows: Any) -> Snapshot:
@@ -153,7 +168,7 @@ class Snapshot:
             columns = self.columns.take(picked)
         else:
             columns = {name: column[picked] for name, column in self.columns.items()}
-        return Snapshot(self.market, self._spaces, columns, dict(self.shared), None)
+        return Snapshot(self.market, self._spaces, Kept(columns, self.kept.shared, None))
 
     def __iter__(self) -> Iterator[Snapshot]:
         return (self[row] for row in range(len(self)))
@@ -184,11 +199,15 @@ class Snapshot:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for column in self.columns.values():  # which a copy of it is not
-            column.flags.writeable = False
+        _freeze(self.columns)  # which a copy of it is not
 
     def __repr__(self) -> str:
         return f"<Snapshot of {len(self)} sub-env{'s' * (len(self) != 1)} of {' in '.join(self.market)}>"
+
+
+def _freeze(columns: Mapping[str, NDArray[Any]]) -> None:
+    for column in columns.values():
+        column.flags.writeable = False
 
 
 def _size(value: Any) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sekai.spaces.bounds import Bounds, array_of, check_dtype, compact, describe_array
-from sekai.spaces.space import Space, allowed_of
+from sekai.spaces.space import Space, allowed_of, check_mask
 
 
 class MultiDiscrete(Space[NDArray[Any]]):
@@ -83,6 +83,12 @@ class MultiDiscrete(Space[NDArray[Any]]):
             return self.bounds.sample(self.rng)
         x: NDArray[Any] = self.start.copy()
         nvec = self.nvec
+        if isinstance(mask, np.ndarray) and mask.ndim == x.ndim + 1 and x.size and (nvec == mask.shape[-1]).all():
+            whole = check_mask(mask, (*self.shape, mask.shape[-1]), 1, "MultiDiscrete.sample mask")
+            rows = whole.reshape(x.size, -1)
+            if rows.any(axis=1).all():
+                x += draw_allowed(rows, self.rng).reshape(self.shape).astype(self.dtype)
+                return x
         for index in np.ndindex(*self.shape):
             where = f"MultiDiscrete.sample mask of element {index}"
             allowed = allowed_of(mask_at(mask, index, self.shape), int(nvec[index]), where)
@@ -110,6 +116,22 @@ class MultiDiscrete(Space[NDArray[Any]]):
         if start.any():
             text += f", start={describe_array(start, self.shape)}"
         return f"MultiDiscrete({text})"
+
+
+def draw_allowed(allowed: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw in each row the position of a one, all equally likely, as so many ``rng.choice`` would.
+
+    Args:
+        allowed: bool or int8 (n, k), zeros and ones, at least a one in each row.
+        rng: What is drawn from.
+
+    Returns:
+        int64 (n,).
+    """
+    ones = allowed.cumsum(axis=1, dtype=np.int64)
+    drawn = rng.integers(0, ones[:, -1])
+    positions: NDArray[np.int64] = (ones > drawn[:, None]).argmax(axis=1)
+    return positions
 
 
 def _integers(values: ArrayLike, where: str) -> NDArray[np.int64]:

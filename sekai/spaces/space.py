@@ -59,7 +59,7 @@ class Space(ABC, Generic[T_co]):
                 also takes the structure of seeds that it returns.
 
         Returns:
-            The seed used, which makes the same samples when it is passed in again: an int, or for a container
+            The seed used, which makes the same samples when it is passed in again; an int, or for a container
             the seeds of its parts. None for a generator.
 
         Raises:

@@ -9,6 +9,7 @@ from typing import Any, overload
 from sekai.env import Env
 from sekai.seeding import make_seed_sequence
 from sekai.spaces import allows_any, as_mask
+from sekai.testing.values import same
 
 
 class MaskedActions(Sequence[Any]):
@@ -37,6 +38,9 @@ class MaskedActions(Sequence[Any]):
             return MaskedActions(self._env, self._seeds[index])
         self._space.seed(self._seeds[index])
         mask = as_mask(self._space, self._env.action_mask(), "action_mask()")
+        again = as_mask(self._space, self._env.action_mask(), "action_mask()")
+        if not same(mask, again):
+            raise ValueError(f"action_mask(): expected the same when it is called again, got {mask}, then {again}")
         if not allows_any(self._space, mask):
             raise ValueError(f"action_mask(): expected at least one action to be left, got {mask}")
         return self._space.sample(mask)

@@ -88,6 +88,10 @@ def check_env(
         )
     if not again.completed:
         return problems
+    if env.has_action_mask and not difference:
+        difference = _Run(env, spaces, first.actions, seed).difference(first)
+        if difference:
+            problems.append(f"expected the same run whether or not action_mask() is called, got: {difference}")
     if not other.completed:
         return problems + [f"with seed {seed + 1}: {problem}" for problem in other.problems.values()]
     if not other.seeded and not again.differs_from(other):
@@ -136,6 +140,7 @@ class _Run:
     """One run of an env from a seed on, and the problems that show within it.
 
     Attributes:
+        actions: What each step took.
         outcomes: Per reset and step a copy of everything but the info.
         seeded: Whether the first reset left the seed in the env's ``_rng_seed``.
         problems: The first problem of each kind.
@@ -160,6 +165,7 @@ class _Run:
         self.env = env
         self.spaces = spaces
         self.finish = finish
+        self.actions: list[Any] = []
         self.outcomes: list[tuple[Any, ...]] = []
         self.problems: dict[str, str] = {}
         self.seeded = False
@@ -171,7 +177,10 @@ class _Run:
             if not self._reset(where, seed):
                 return
             self.seeded = env.rng_seed == seed
-            for i, action in enumerate(actions):
+            for i in range(len(actions)):
+                where = f"the action of step {i + 1}"  # which may be one that the env's mask allows
+                action = actions[i]
+                self.actions.append(action)
                 where = f"step {i + 1}"
                 ended = self._step(where, action)
                 if ended is None:

@@ -13,6 +13,7 @@ from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION, RESET_INFO
 from sekai.testing.reference import ReferenceRun, VecEnvFactory
 from sekai.testing.shown import (
+    MASKS,
     Call,
     CallFailed,
     Difference,
@@ -20,6 +21,7 @@ from sekai.testing.shown import (
     calls,
     copy_shown,
     difference_between,
+    masks_of,
     play,
 )
 from sekai.testing.values import name_error, same, show
@@ -70,6 +72,8 @@ def _play_by_hand(vec: VecEnv[Any, Any], seeds: list[int], actions: list[Any]) -
             if isinstance(first.infos, InfoList):
                 end[RESET_INFO] = first.infos[0]
             observed = dict(layout.named_parts(first.observations, "observations"))
+            masks = masks_of(vec, f"reset() after {call.where} with autoreset=False")
+            observed |= {} if masks is None else dict(layout.named_parts(masks, MASKS))
             shown = replace(shown, parts={**shown.parts, **observed}, ends={0: end})
         yield shown
 
@@ -154,9 +158,9 @@ class _Freezing:
 
     def _check_frozen(self, call: Call, shown: Shown, row: int) -> Iterator[str]:
         """A frozen row has to show its end, no reward and an empty info."""
-        held = _without_infos(self.ends[row])
+        held = _without(self.ends[row], "infos", MASKS)
         held.parts["rewards"] = np.zeros(self.reference.num_envs)
-        difference = difference_between(held, _without_infos(shown), [row])
+        difference = difference_between(held, _without(shown, "infos", MASKS), [row])
         if difference is not None:
             yield difference.problem(" of a frozen sub-env")
         info = call.result.infos[row]
@@ -173,7 +177,10 @@ class _Freezing:
         ending = [row for row in running if row in shown.done]
         difference = difference_between(expected, shown, [row for row in running if row not in ending])
         if difference is None:
-            difference = difference_between(_without_observations(expected), _without_observations(shown), ending)
+            with_autoreset, without = (
+                _without(replace(each, ends={}), "observations", MASKS) for each in (expected, shown)
+            )
+            difference = difference_between(with_autoreset, without, ending)
         if difference is not None:
             yield difference.problem(", as with autoreset")
             return
@@ -186,10 +193,6 @@ class _Freezing:
                 return
 
 
-def _without_infos(shown: Shown) -> Shown:
-    return replace(shown, parts={name: part for name, part in shown.parts.items() if not name.startswith("infos")})
-
-
-def _without_observations(shown: Shown) -> Shown:
-    parts = {name: part for name, part in shown.parts.items() if not name.startswith("observations")}
-    return replace(shown, parts=parts, ends={})
+def _without(shown: Shown, *kinds: str) -> Shown:
+    """What was shown, without the parts whose names begin with one of these."""
+    return replace(shown, parts={name: part for name, part in shown.parts.items() if not name.startswith(kinds)})

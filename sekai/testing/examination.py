@@ -11,12 +11,12 @@ from sekai.testing.episodes import check_autoreset, check_freezing, early_reset_
 from sekai.testing.independence import check_independence
 from sekai.testing.kernels import check_kernels, compiles, find_forms, global_draws, vectorisation_hints
 from sekai.testing.memory import check_writes
-from sekai.testing.native import check_early_resets, check_observing
+from sekai.testing.native import check_early_resets, check_left_out, check_observing
 from sekai.testing.outside import acceptance_hints
 from sekai.testing.reach import find_kernels
 from sekai.testing.recording import Recording, record
 from sekai.testing.reference import Inputs, ReferenceRun, VecEnvFactory
-from sekai.testing.repeat import check_repeat
+from sekai.testing.repeat import check_asking, check_repeat
 from sekai.testing.restoring import check_restoring, check_restoring_frozen
 from sekai.testing.shown import CallFailed
 from sekai.testing.wide import check_wide, count_rows
@@ -55,7 +55,7 @@ class Examination:
 
     def _run(self, n_steps: int, seed: int) -> None:
         with self.factory.open(self.num_envs) as vec:
-            inputs = Inputs.draw(vec, n_steps, seed)
+            inputs = self._allowed(Inputs.draw(vec, n_steps, seed), seed)
             if self._goes_beyond(vec, inputs):  # what else there is to see may come of memory that is not the market's
                 return
             recording = record(vec, inputs)
@@ -69,7 +69,7 @@ class Examination:
         recording.global_draws |= global_draws(forms)
         self.problems += recording.problems.values()
         if recording.completed:
-            recording = self._record_ends(inputs, recording)
+            inputs, recording = self._record_ends(inputs, recording, seed)
         if recording.completed:
             reference = ReferenceRun(self.factory, self.num_envs, inputs, recording.shown, recording.draws_shared)
             # Kernels that are not compiled take too long over thousands of rows.
@@ -91,24 +91,30 @@ class Examination:
         self.hints += hints
         return bool(problems)
 
-    def _record_ends(self, inputs: Inputs, recording: Recording) -> Recording:
+    def _allowed(self, inputs: Inputs, seed: int) -> Inputs:
+        """The inputs with actions that masks allow."""
+        with self.factory.open(self.num_envs) as vec:
+            return inputs.allowed(vec, seed)
+
+    def _record_ends(self, inputs: Inputs, recording: Recording, seed: int) -> tuple[Inputs, Recording]:
         """A recording in which episodes end, if there can be one; what it finds besides goes to the problems."""
         if any(shown.done for shown in recording.shown):
-            return recording
+            return inputs, recording
         limited = self.factory.having(max_episode_steps=self._limit(inputs))
         if limited is None:
             self.hints.append(
                 f"no episode ended within {len(inputs.actions)} steps, so autoreset and freezing were not seen; "
                 "take more steps, or a factory that takes max_episode_steps"
             )
-            return recording
+            return inputs, recording
         self.factory = limited
+        inputs = self._allowed(inputs, seed)
         with limited.open(self.num_envs) as vec:
             again = record(vec, inputs)
         self.problems += [again.problems[kind] for kind in again.problems if kind not in recording.problems]
         again.problems = {**again.problems, **recording.problems}
         again.global_draws = recording.global_draws
-        return again
+        return inputs, again
 
     def _limit(self, inputs: Inputs) -> int:
         """A time limit under which a run has several episodes."""
@@ -123,7 +129,7 @@ class Examination:
             )
         if "alias" not in recording.problems:
             self._try(check_writes, reference)
-        for check in (check_observing, check_early_resets):
+        for check in (check_asking, check_left_out, check_observing, check_early_resets):
             if self._try(check, reference):
                 return
         independent = not self._try(check_independence, reference)

@@ -25,6 +25,8 @@ def check_independence(reference: ReferenceRun) -> list[str]:
 def _check_other_actions(reference: ReferenceRun) -> list[str]:
     """Let all rows but one act otherwise."""
     inputs = reference.inputs
+    if inputs.refused:
+        return []
     with reference.factory.open(reference.num_envs) as vec:
         for row in range(reference.num_envs):
             actions = [_mix(other, own, row) for own, other in zip(inputs.actions, inputs.other_actions, strict=True)]
@@ -44,6 +46,8 @@ def _mix(others: Any, own: Any, row: int) -> Any:
 def _check_other_seeds(reference: ReferenceRun) -> list[str]:
     """Give one row another seed: none of the others may notice."""
     inputs = reference.inputs
+    if inputs.refused:
+        return []
     with reference.factory.open(reference.num_envs) as vec:
         for neighbour in range(reference.num_envs):
             others = [row for row in range(reference.num_envs) if row != neighbour]

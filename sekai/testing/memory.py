@@ -64,6 +64,10 @@ def _actions(call: Call) -> Iterator[Any]:
     return (part for _, part in layout.named_parts(call.actions, ""))
 
 
+def _masks(call: Call) -> Iterator[Any]:
+    return (part for _, part in layout.named_parts(call.masks, ""))
+
+
 def _everything(call: Call) -> Iterator[Any]:
     for arrays_of in _KINDS.values():
         yield from arrays_of(call)
@@ -74,4 +78,5 @@ _KINDS = {
     "the rewards and flags of the call before": _rewards_and_flags,
     "the infos of the call before": _infos,
     "the actions of the call before": _actions,
+    "the masks of the call before": _masks,
 }

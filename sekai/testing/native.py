@@ -71,6 +71,20 @@ def _observe(native: NativeVecEnv[Any, Any], where: str, rows: Any) -> Any:
         ) from error
 
 
+def check_left_out(reference: ReferenceRun) -> list[str]:
+    """Act against the masks, which are advice: a native env takes every action of its space."""
+    inputs = reference.inputs
+    with reference.factory.open(reference.num_envs) as vec:
+        if not (isinstance(vec.unwrapped, NativeVecEnv) and vec.has_action_mask):
+            return []
+        try:
+            for _ in calls(vec, inputs.seeds, inputs.other_actions):
+                pass
+        except CallFailed as failure:
+            return [f"{failure}, where masks leave actions out: a native env takes every action of its space"]
+    return []
+
+
 def check_early_resets(reference: ReferenceRun) -> list[str]:
     """Listen in on the hooks: ``_step()`` may not reset sub-envs whose episode it ends.
 

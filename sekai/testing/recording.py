@@ -9,10 +9,13 @@ import numpy as np
 
 from sekai.batching import layout
 from sekai.batching.inputs import merge_seeds
+from sekai.batching.masks import rows_with_any
+from sekai.spaces import mask_space
 from sekai.testing.draws import GlobalGenerators
 from sekai.testing.reference import Inputs
 from sekai.testing.results import check_layout, check_values
 from sekai.testing.shown import (
+    MASKS,
     Call,
     CallFailed,
     Difference,
@@ -21,7 +24,7 @@ from sekai.testing.shown import (
     copy_shown,
     difference_between,
 )
-from sekai.testing.values import same
+from sekai.testing.values import same, show
 from sekai.vector import VecEnv
 
 
@@ -71,6 +74,8 @@ def _run(vec: VecEnv[Any, Any], inputs: Inputs, recording: Recording, generators
         for kind, problem in check_values(vec, call.where, call.result):
             problems.setdefault(kind, problem)
         _check_actions(call, inputs, len(kept), problems)
+        if call.masks is not None:
+            _check_masks(vec, call, problems)
         if kept:
             _check_kept(vec, kept[-1], recording.shown[-1], call.where, problems)
         recording.shown.append(copy_shown(vec, call))
@@ -90,6 +95,19 @@ def _check_actions(call: Call, inputs: Inputs, number: int, problems: dict[str, 
             rows = [row for row in range(len(part)) if not same(part[row], given[name][row])]
             change = Difference(f"{call.where}: {name}[{rows[0]}]", rows[0], given[name][rows[0]], part[rows[0]])
             problems.setdefault("actions", change.problem(" to stay as the caller gave it"))
+
+
+def _check_masks(vec: VecEnv[Any, Any], call: Call, problems: dict[str, str]) -> None:
+    """Whether masks are of int8, and leave every sub-env that acts something to do."""
+    for name, part in layout.named_parts(call.masks, f"{call.where}: {MASKS}"):
+        if part.dtype != np.int8:
+            problems.setdefault("masks", f"{name}: expected arrays of dtype int8, got {part.dtype}")
+    idle = np.flatnonzero(~rows_with_any(vec.action_space, vec.num_envs, call.masks) & ~vec.frozen)
+    if idle.size:
+        row = int(idle[0])
+        mask = show(next(iter(layout.iterate(mask_space(vec.action_space), layout.take(call.masks, idle[:1])))))
+        expected = "expected at least one action to be left"
+        problems.setdefault("masks", f"{call.where}: {MASKS}[{row}]: {expected}, got {mask} (sub-env {row})")
 
 
 def _check_kept(vec: VecEnv[Any, Any], call: Call, shown: Shown, now: str, problems: dict[str, str]) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from sekai.batching import layout
 from sekai.seeding import make_seed_sequence
-from sekai.testing.shown import CallFailed, Difference, Shown, first_difference
+from sekai.testing.shown import CallFailed, Difference, Shown, calls, first_difference
 from sekai.testing.values import describe, name_error
-from sekai.vector import VecEnv
+from sekai.vector import NativeVecEnv, VecEnv
 from sekai.vector.asked import unheeded
+from sekai.vector.random_actions import random_actions
 
 #: Builds a VecEnv of so many sub-envs.
 Factory = Callable[..., VecEnv[Any, Any]]
@@ -105,23 +108,51 @@ class Inputs:
         seeds: One per sub-env; those of more sub-envs begin with those of fewer.
         actions: One batch per step.
         other_actions: As many others.
+        refused: Whether a row may refuse actions that were drawn for another state, as an Env with a mask may; all of
+            them are such as the masks allow then. A native market takes every action of its space.
     """
 
     seeds: list[int]
     actions: list[Any]
     other_actions: list[Any]
+    refused: bool = False
 
     @classmethod
     def draw(cls, vec: VecEnv[Any, Any], n_steps: int, seed: int) -> Inputs:
         """Seeds and random actions that follow from one seed."""
         ours, others, *seeds = make_seed_sequence(seed, vec.num_envs + 2)
-        batches = []
+        batches: list[list[Any]] = []
         for each in (ours, others):
             space = deepcopy(vec.batch_action_space)
             space.seed(each)
             samples = (space.sample() for _ in range(n_steps))
             batches.append([layout.as_batch(vec.action_space, vec.num_envs, sample) for sample in samples])
-        return cls(seeds, *batches)
+        return cls(seeds, batches[0], batches[1])
+
+    def allowed(self, vec: VecEnv[Any, Any], seed: int) -> Inputs:
+        """The same with actions that the masks of a VecEnv allow, by a run of it; as they are where it has none.
+
+        Where it fails they are the old ones from there on: the next run will fail there too, and say so.
+        """
+        if not vec.has_action_mask:
+            return self
+        rng = np.random.default_rng(seed)
+        drawn: list[Any] = []
+
+        def draw() -> Iterator[Any]:
+            for _ in self.actions:
+                try:
+                    drawn.append(layout.as_batch(vec.action_space, vec.num_envs, random_actions(vec, rng)))
+                except Exception:  # no masks, or such as leave nothing
+                    return
+                yield drawn[-1]
+
+        with suppress(CallFailed):
+            for _ in calls(vec, self.seeds, draw()):
+                pass
+        actions = drawn + self.actions[len(drawn) :]
+        refused = not isinstance(vec.unwrapped, NativeVecEnv)
+        return replace(self, actions=actions, refused=refused)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,14 @@ from sekai.snapshots.agreement import fingerprint
 from sekai.snapshots.attributes import is_of_kit
 from sekai.testing.reference import ReferenceRun, VecEnvFactory
 from sekai.testing.shown import (
+    MASKS,
     CallFailed,
     Shown,
     calls,
     copy_shown,
     difference_between,
     first_difference,
+    masks_of,
     play,
     steps,
 )
@@ -113,13 +115,26 @@ class _Restoring:
                 yield f"snapshot() of {self._where}: expected it to stay as it was made, got another {changed} later on"
             for target, name in ((vec, ""), (other, " into another VecEnv")):
                 self._restore(target, copied, None)
-                yield from self._compare(
-                    self._go_on(target), ", as before", f" after restore() of {self._where}{name}", explain=True
-                )
+                when = f" after restore() of {self._where}{name}"
+                yield from self._compare_masks(target, when)
+                yield from self._compare(self._go_on(target), ", as before", when, explain=True)
             if apart:
-                yield from self._compare_some(vec, other, copied)
+                if not self._reference.inputs.refused:
+                    yield from self._compare_some(vec, other, copied)
                 yield from self._compare_branches(other, copied)
                 yield from self._compare_part(other, copied)
+
+    def _compare_masks(self, vec: VecEnv[Any, Any], when: str) -> Iterator[str]:
+        """Ask a restored VecEnv for its masks, before anything is stepped that may make them anew."""
+        masks = masks_of(vec, f"{self._where}{when}")
+        if masks is None:
+            return
+        before = self._reference.shown[self._at]
+        restored = replace(before, parts={name: np.array(part) for name, part in layout.named_parts(masks, MASKS)})
+        before = replace(before, parts={name: before.parts[name] for name in restored.parts})
+        difference = difference_between(before, restored, np.flatnonzero(~vec.frozen).tolist())
+        if difference is not None:
+            yield difference.problem(", as before", when + self._named())
 
     def _compare_part(self, vec: VecEnv[Any, Any], kept: Snapshot) -> Iterator[str]:
         """Take a snapshot of some sub-envs, where that of all was taken."""
@@ -227,8 +242,12 @@ class _Restoring:
         """The first difference from the run that is repeated; and, to explain it, what is not put back."""
         difference = first_difference(self._expected, got)
         if difference is not None:
-            names = self._not_put_back() if explain else []
-            yield difference.problem(because, when + (f"; not put back: {', '.join(names)}" if names else ""))
+            yield difference.problem(because, when + (self._named() if explain else ""))
+
+    def _named(self) -> str:
+        """What is not put back, as the end of a problem; empty where nothing is known of it."""
+        names = self._not_put_back()
+        return f"; not put back: {', '.join(names)}" if names else ""
 
     def _not_put_back(self) -> list[str]:
         """The attributes that are not the same after a restore as they were."""

@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 from sekai.batching import layout
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION, RESET_INFO, snapshot_info
+from sekai.batching.masks import check_masks
 from sekai.results import VecResetResult, VecStepResult
+from sekai.spaces import mask_space
 from sekai.testing.values import describe, name_error, same, show
 from sekai.vector import NativeVecEnv, VecEnv
+
+#: What the parts of masks are called by.
+MASKS = "action_mask()"
 
 #: What ``reset()`` or ``step()`` returned.
 Result: TypeAlias = "VecResetResult[Any] | VecStepResult[Any]"
@@ -31,11 +36,13 @@ class Call(NamedTuple):
         where: "reset", or "step 12".
         actions: The batch that was handed to it, a copy of its own; None for a reset.
         result: What it returned.
+        masks: What ``action_mask()`` said after it; None where there are no masks.
     """
 
     where: str
     actions: Any
     result: Result
+    masks: Any = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,8 @@ class Shown:
         where: "reset", or "step 12".
         num_envs: The number of rows.
         parts: What it returned by name, each with a first axis of the rows: "rewards", "observations" (a nested batch
-            by its arrays, "observations['book']"), the info columns of a native env ("infos['price']").
+            by its arrays, "observations['book']"), the info columns of a native env ("infos['price']"), and what
+            ``action_mask()`` said ("action_mask()", likewise).
         infos: The dicts of any other env; they are not compared between runs, since they may hold times.
         ends: By row the terminal observation and the info of the reset, where the call carried them.
         shared_draws: The state of the generator that the sub-envs of a native env share; None for any other env.
@@ -110,7 +118,8 @@ def calls(vec: VecEnv[Any, Any], seeds: Sequence[int], actions: Iterable[Any]) -
     Raises:
         CallFailed: A call raised, or returned something that is no result.
     """
-    yield Call("reset", None, _result_of(vec.reset, "reset", VecResetResult, seed=list(seeds)))
+    result = _result_of(vec.reset, "reset", VecResetResult, seed=list(seeds))
+    yield Call("reset", None, result, masks_of(vec, "reset"))
     yield from steps(vec, actions)
 
 
@@ -128,7 +137,8 @@ def steps(vec: VecEnv[Any, Any], actions: Iterable[Any], first: int = 1) -> Iter
     for number, batch in enumerate(actions, start=first):
         where = f"step {number}"
         given = layout.copy_batch(batch)
-        yield Call(where, given, _result_of(vec.step, where, VecStepResult, given))
+        result = _result_of(vec.step, where, VecStepResult, given)
+        yield Call(where, given, result, masks_of(vec, where))
 
 
 def _result_of(call: Callable[..., Any], where: str, kind: type[Any], *args: Any, **kwargs: Any) -> Any:
@@ -140,6 +150,22 @@ def _result_of(call: Callable[..., Any], where: str, kind: type[Any], *args: Any
     if not isinstance(result, kind):
         raise CallFailed(f"{where}: expected {expected}, got {describe(result)}")
     return result
+
+
+def masks_of(vec: VecEnv[Any, Any], where: str) -> Any:
+    """The masks of all sub-envs now; None where there are none.
+
+    Raises:
+        CallFailed: They are no batch of masks.
+    """
+    if not vec.has_action_mask:
+        return None
+    try:
+        masks = vec.action_mask()
+        check_masks(mask_space(vec.action_space), vec.num_envs, masks, "action_mask()")
+    except Exception as error:
+        raise CallFailed(f"{where}: action_mask(): expected a batch of masks, got {name_error(error)}") from error
+    return masks
 
 
 def play(
@@ -160,6 +186,8 @@ def copy_shown(vec: VecEnv[Any, Any], call: Call, rows: Container[int] | None = 
     """
     result = call.result
     parts = {name: layout.copy_batch(part) for name, part in layout.named_parts(result.observations, "observations")}
+    if call.masks is not None:
+        parts |= {name: np.array(part) for name, part in layout.named_parts(call.masks, MASKS)}
     if isinstance(result, VecStepResult):
         parts |= {name: getattr(result, name).copy() for name in ("rewards", "terminated", "truncated")}
     infos: list[Any] = []

@@ -23,20 +23,24 @@ def check_vec_env(
 ) -> list[str]:
     """Find out what a vector environment does that the contract of ``VecEnv`` does not allow.
 
-    The VecEnv is built several times and driven with random actions. What its first run showed is compared, number
-    by number, with what it shows
+    The VecEnv is built several times and driven with random actions, of those that its masks allow where it has some.
+    What its first run showed, masks included, is compared, number by number, with what it shows
 
     - once more, from the same seeds and actions;
-    - when the caller writes into all that was returned, and when ``_observe()`` is called between steps;
+    - when the caller writes into all that was returned, and when ``_observe()`` or ``action_mask()`` is called between
+      steps;
     - when other rows are reset, act otherwise or have another seed, and when each row is alone in a VecEnv of 1;
     - as part of a batch of thousands, on one thread and on two;
     - with autoreset off, each ``reset()`` made by hand;
     - after ``restore()``, where all else is right: of a snapshot made on the way, in the same VecEnv and in another
       one, of some sub-envs in other places and of one in all of them, with frozen sub-envs too.
 
+    Env objects with masks may refuse an action that was drawn for another state: there other rows neither act otherwise
+    nor have another seed, and none are restored without the others.
+
     Shapes, dtypes, finite numbers, the space, arrays that change after they were returned, global generators and the
     way the kernels were compiled are looked at on the way. Infos are compared where they are columns, as a native
-    env has them; dicts may hold times.
+    env has them; dicts may hold times. Masks have to leave each sub-env that is not frozen something to do.
 
     A native env may draw from ``self.rng``, which its sub-envs share, so that no row repeats what it does elsewhere.
     One hint then says so, and rows are compared only as long as that generator is in the same state.

@@ -17,7 +17,7 @@ from sekai.errors import AsyncCallPending, ResetRequired, VecEnvClosed
 from sekai.mirror import AsyncMirror
 from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots import Snapshot
-from sekai.snapshots.agreement import name_of_class
+from sekai.snapshots.agreement import names_of_classes
 from sekai.snapshots.snapshot import Kept
 from sekai.spaces import Space
 from sekai.types import ActType, ObsType, OptionsType, SeedType
@@ -28,7 +28,7 @@ _VecEnvT = TypeVar("_VecEnvT", bound="VecEnv[Any, Any]")
 
 
 class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
-    """N copies of an environment behind one ``step()`` and one ``reset()``, which take and give batches.
+    """N sub-envs behind one ``step()`` and one ``reset()``, which take and give batches.
 
     ``observation_space`` and ``action_space`` describe one sub-env, ``batch_observation_space`` and
     ``batch_action_space`` all of them.
@@ -105,7 +105,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     @abstractmethod
     def close(self) -> None:
-        """Close all sub-environments and release resources; closing again does nothing.
+        """Close all sub-envs and release resources; closing again does nothing.
 
         An error in closing one keeps no other from being closed; the first is raised at the end.
         """
@@ -129,7 +129,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         """Which actions make sense now in each sub-env, fresh arrays; None where there are no masks.
 
         Returns:
-            A batch of elements of ``sekai.space_utils.mask_space(action_space)``: int8 (num_envs, n) for a
+            A batch of elements of ``sekai.space_utils.mask_space(action_space)``, int8 (num_envs, n) for a
             ``Discrete``, nested like the action space for others. Where a sub-env says None, everything is allowed. For
             a frozen sub-env it is of no use.
 
@@ -245,11 +245,8 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         rows = check_rows(indices, self.num_envs, "snapshot(indices=...)")
         if not self._is_examined:
             examine(self)
-        is_whole = indices is None
-        layers = self._snapshot_named_layers()
-        kept = _merged([(prefix, layer._snapshot_keep(rows, is_whole)) for prefix, layer in layers])
-        spaces = self.observation_space, self.action_space
-        return Snapshot(_market_of(layers), spaces, kept.columns, kept.shared, kept.whole if is_whole else None)
+        kept = self._keep_layers(rows, indices is None)
+        return Snapshot(self._snapshot_market, (self.observation_space, self.action_space), kept)
 
     def restore(self, snapshot: Snapshot, indices: Any = None, *, parameters: str = "match") -> None:
         """Let sub-envs go on from a snapshot: with the same actions they then show the same, bit for bit.
@@ -263,7 +260,8 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
             indices: Which sub-envs: their numbers, one number, or a mask; None for all.
             parameters: "match": parameters that sub-envs have of their own are part of their state, and those of the
                 whole market have to be those of the snapshot; or "keep": this VecEnv's stay as they are. Arrays that
-                functions of a row read have to be of the snapshot's shapes all the same.
+                functions of a row read have to be of the snapshot's shapes all the same, and what a market refuses
+                with the episodes of the snapshot (see ``held_parameters``) is refused.
 
         Raises:
             TypeError: It is no Snapshot.
@@ -272,11 +270,10 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
             ResetRequired: It is for a part of the sub-envs, before the first ``reset()``.
             VecEnvClosed: After ``close()``.
         """
-        for commit in self._restorers(snapshot, indices, parameters):
-            commit()
+        self._restorer(snapshot, indices, parameters)()
 
-    def _restorers(self, snapshot: Snapshot, indices: Any, parameters: str) -> list[Callable[[], None]]:
-        """Look at what is to be restored, and return what does it, layer by layer; raises what ``restore()`` does."""
+    def _restorer(self, snapshot: Snapshot, indices: Any, parameters: str) -> Callable[[], None]:
+        """Look at what is to be restored, and return what does it; raises what ``restore()`` does."""
         self._require_open("restore()")
         where = "restore(snapshot)"
         if not isinstance(snapshot, Snapshot):
@@ -288,26 +285,30 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         if size != 1 and size != count:
             expected = "1 sub-env" if count == 1 else f"1 or {count} sub-envs"
             raise ValueError(f"{where}: expected one of {expected}, got one of {size}")
-        layers = self._snapshot_named_layers()
-        snapshot.require_of(_market_of(layers), (self.observation_space, self.action_space), where)
+        snapshot.require_of(self._snapshot_market, (self.observation_space, self.action_space), where)
         snapshot.require_complete(where)
         if not self._is_examined:
             examine(self)
         if count < self.num_envs:
             self._require_begun("restore() of some sub-envs")
-        is_whole = snapshot.whole is not None and size == count == self.num_envs
-        is_whole = is_whole and (indices is None or bool((rows == np.arange(count)).all()))
-        if snapshot.shares_generator and not is_whole:
-            expected = "expected all its sub-envs in their order, which share a generator that has been drawn from"
-            raise ValueError(f"{where}: {expected}, got {rows.tolist()}")
-        kept = Kept(snapshot.columns, snapshot.shared, snapshot.whole if is_whole else None)
-        keeps = parameters == "keep"
-        commits = [layer._restorer(rows, _of_layer(prefix, layers, kept), keeps) for prefix, layer in layers]
-        return [*commits, self._note_begun]
+        kept = snapshot.kept
+        is_whole = kept.whole is not None and size == count == self.num_envs
+        is_whole = is_whole and (indices is None or count == 1 or bool((rows == np.arange(count)).all()))
+        if kept.whole is not None and not is_whole:
+            if snapshot.shares_generator:
+                expected = "expected all its sub-envs in their order, which share a generator that has been drawn from"
+                raise ValueError(f"{where}: {expected}, got {rows.tolist()}")
+            kept = kept._replace(whole=None)
+        commit = self._restorer_of_layers(rows, kept, parameters == "keep")
+        market = self.unwrapped
+        if market._has_reset:
+            return commit
 
-    def _note_begun(self) -> None:
-        """Its sub-envs are in episodes, or at the end of one, from here on."""
-        self.unwrapped._has_reset = True
+        def begin() -> None:
+            commit()
+            market._has_reset = True
+
+        return begin
 
     def reseed(self, seed: list[SeedType] | SeedType, indices: Any = None) -> None:
         """Let sub-envs go on, in the middle of their episodes, with other streams of random numbers.
@@ -360,38 +361,29 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         """The attributes that a snapshot takes for state, live."""
         return {}
 
-    def _snapshot_named_layers(self) -> list[tuple[str, VecEnv[Any, Any]]]:
-        """This VecEnv and the wrappers around it, from the inside out, with what names of their state begin with."""
-        every = self._snapshot_layers
-        if len(every) == 1:
-            return [("", every[0])]
-        names: list[str] = []
-        layers = []
-        for layer in every:
-            names.append(type(layer).__name__)
-            count = names.count(names[-1])
-            layers.append((f"{names[-1]}{count if count > 1 else ''}: ", layer))
-        return [("", layers[0][1]), *layers[1:]]
-
     @property
     def _snapshot_layers(self) -> list[VecEnv[Any, Any]]:
+        """This VecEnv or, of a wrapper, that inside and all around it, from the inside out."""
         return [self]
 
     @property
     def _snapshot_market(self) -> tuple[str, ...]:
         """What a snapshot is of, from the inside out."""
-        return _market_of(self._snapshot_named_layers())
+        return names_of_classes(type(self))
 
-    @property
-    def _snapshot_kind(self) -> str:
-        """What a snapshot of this layer is of."""
-        return name_of_class(type(self))
+    def _keep_layers(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        """What all layers keep of some sub-envs (see ``_snapshot_keep``)."""
+        return self._snapshot_keep(rows, is_whole)
+
+    def _restorer_of_layers(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        """Look at what all layers have kept, and return what restores it (see ``_snapshot_restorer``)."""
+        return self._snapshot_restorer(rows, kept, keep_parameters)
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
         """What this layer keeps of some sub-envs; ``is_whole`` where a snapshot is of all of them."""
         raise NotImplementedError(f"{type(self).__name__}.snapshot(): it does not say what its state is")
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         """Look at what is to be restored, and return what does it.
 
         Args:
@@ -583,35 +575,3 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
     def __repr__(self) -> str:
         name = type(self).__name__ if self.spec is None else f"{type(self).__name__} {self.spec.id}"
         return f"<{name} num_envs={self.num_envs}>"
-
-
-def _market_of(layers: list[tuple[str, VecEnv[Any, Any]]]) -> tuple[str, ...]:
-    """What a snapshot of these layers is of."""
-    return tuple([layer._snapshot_kind for _, layer in layers])
-
-
-def _merged(layers: list[tuple[str, Kept]]) -> Kept:
-    """What all layers have kept, by names that begin with the layer's."""
-    if len(layers) == 1:
-        return layers[0][1]
-    columns, shared, whole = (
-        {prefix + name: value for prefix, kept in layers for name, value in (kept[part] or {}).items()}
-        for part in range(3)
-    )
-    return Kept(columns, shared, whole)
-
-
-def _of_layer(prefix: str, layers: list[tuple[str, Any]], kept: Kept) -> Kept:
-    """What is one layer's of what all have kept, by its own names."""
-    if len(layers) == 1:
-        return kept
-    others = tuple(each for each, _ in layers if each not in ("", prefix))
-
-    def mine(part: Any) -> Any:
-        return part and {
-            name.removeprefix(prefix): value
-            for name, value in part.items()
-            if name.startswith(prefix) and (prefix or not name.startswith(others))
-        }
-
-    return Kept(mine(kept.columns), mine(kept.shared), mine(kept.whole))

@@ -10,7 +10,7 @@ import numpy as np
 
 from sekai.batching.episodes import resets_itself
 from sekai.batching.infos import snapshot_value
-from sekai.batching.inputs import check_sticking, draw_seed, initial_action_of
+from sekai.batching.inputs import check_sticking, draw_seeds, initial_action_of
 from sekai.checks import check_count
 from sekai.env import ActionWrapper, Env, Wrapper
 from sekai.results import ResetResult, StepResult
@@ -167,8 +167,7 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
     def _begin_stream(self, seed: SeedType) -> None:
         from sekai.kernels.streams import make_streams
 
-        drawn = draw_seed(seed) if isinstance(seed, np.random.Generator) else seed
-        self._key[:], self._counter[:] = make_streams([drawn])
+        self._key[:], self._counter[:] = make_streams(draw_seeds([seed], 1))
 
 
 class RepeatAction(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, ActType]):

@@ -39,7 +39,7 @@ def load(name: str) -> NDArray[np.void]:
         name: ``"sp500"`` (S&P 500) or ``"nasdaq"`` (NASDAQ Composite).
 
     Returns:
-        A read-only structured array of one row per trading day, oldest first: ``date`` datetime64[D]; ``open``,
+        A read-only structured array of one row per trading day, oldest first, with ``date`` datetime64[D]; ``open``,
         ``high``, ``low``, ``close``, ``adj_close`` float64, index points; ``volume`` int64, shares. The same array
         at every call.
 

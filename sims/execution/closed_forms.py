@@ -55,7 +55,7 @@ def expected_cost(
             None for as much in every slice.
 
     Returns:
-        float64 (...): money.
+        float64 (...), money.
 
     Raises:
         TypeError: Something is no number.
@@ -95,7 +95,7 @@ def cost_variance(slices: Any, dt: float, volatility: float) -> Any:
         volatility: Price per square root of time.
 
     Returns:
-        float64 (...): money squared.
+        float64 (...), money squared.
 
     Raises:
         TypeError: Something is no number.

@@ -48,7 +48,7 @@ class FixedSpread(QuotingPolicy):
             fill_decay: ``k``, where the half-spread is None; None for the env's.
 
         Raises:
-            ValueError: See ``read_parameter``; or a number is out of its range.
+            ValueError: A parameter of the env is drawn at each episode; or a number is out of its range.
         """
         if half_spread is None:
             decay = read_parameter(vec, cls.__name__, "fill_decay", per_env=True) if fill_decay is None else fill_decay
@@ -97,11 +97,11 @@ class AvellanedaStoikov(InventoryPolicy):
             vec: A VecEnv of the quoting market.
             gamma: Absolute risk aversion, per unit of wealth.
             symmetric: Whether to quote the constant spread about the mid.
-            volatility: ``sigma``, price per square root of time; None for the env's (see ``read_parameter``).
+            volatility: ``sigma``, price per square root of time; None for the env's.
             fill_decay: ``k``; None for the env's.
 
         Raises:
-            ValueError: See ``read_parameter``; or a number is out of its range.
+            ValueError: A parameter of the env is drawn at each episode; or a number is out of its range.
         """
         market = read_market(vec, cls.__name__, volatility=volatility, fill_decay=fill_decay)
         return cls(gamma=gamma, symmetric=symmetric, **market)
@@ -158,13 +158,13 @@ class GLFT(TabulatedPolicy):
             gamma: Absolute risk aversion, per unit of wealth.
             finite_horizon: Whether to look up the quotes for the time left, instead of the long-run ones.
             grid_limit: The inventory limit of the model; None for the env's. For a finite horizon only.
-            volatility: ``sigma``, price per square root of time; None for the env's (see ``read_parameter``).
+            volatility: ``sigma``, price per square root of time; None for the env's.
             arrival_rate: ``A``; None for the env's.
             fill_decay: ``k``; None for the env's.
 
         Raises:
-            ValueError: See ``read_parameter``; or a number is out of its range; or, with a finite horizon, there is
-                no limit, or more than ``MAX_TABLES`` tables would be needed.
+            ValueError: A parameter of the env is drawn at each episode; or a number is out of its range; or, with a
+                finite horizon, there is no limit, or more than ``MAX_TABLES`` tables would be needed.
         """
         market = read_market(vec, cls.__name__, volatility=volatility, arrival_rate=arrival_rate, fill_decay=fill_decay)
         return cls(gamma=gamma, finite_horizon=finite_horizon, grid_limit=grid_limit, **market)
@@ -231,8 +231,8 @@ class CarteaJaimungal(TabulatedPolicy):
             fill_decay: ``k``; None for the env's.
 
         Raises:
-            ValueError: See ``read_parameter``; or a number is out of its range; or there is no limit, or more than
-                ``MAX_TABLES`` tables would be needed.
+            ValueError: A parameter of the env is drawn at each episode; or a number is out of its range; or there is no
+                limit, or more than ``MAX_TABLES`` tables would be needed.
         """
         market = read_market(vec, cls.__name__, arrival_rate=arrival_rate, fill_decay=fill_decay)
         return cls(phi=phi, alpha=alpha, grid_limit=grid_limit, **market)
@@ -245,7 +245,7 @@ class CarteaJaimungal(TabulatedPolicy):
             step: Time step, 0 to n_steps: one, or (N,).
 
         Returns:
-            float64, or float64 (N,): price.
+            float64, or float64 (N,), a price.
         """
         units, row = np.abs(np.asarray(inventory, np.int64)), np.asarray(step, np.int64)
         return self._values[self._table, row, units]

@@ -41,7 +41,7 @@ class QuotingPolicy(ParametricPolicy):
             step: Time step, 0 to n_steps: one, or (N,).
 
         Returns:
-            Two float64, or float64 (N,): price.
+            Two float64, or float64 (N,), prices.
         """
         return self._plan.distances(np.asarray(inventory, np.float64), np.asarray(step, np.float64))
 

@@ -43,7 +43,7 @@ def sharpe_ratio(
         relative: Whether returns are fractions or, in currency, changes.
 
     Returns:
-        The ratio and its standard error, per square root of a year. The error holds for many steps: of a few dozen it
+        The ratio and its standard error, per square root of a year. The error holds for many steps; of a few dozen it
         is too small, of a handful by far.
 
     Raises:
@@ -80,7 +80,7 @@ def sortino_ratio(
         relative: Whether returns are fractions or, in currency, changes.
 
     Returns:
-        The ratio and its standard error, per square root of a year. The error holds for many steps: of a few dozen it
+        The ratio and its standard error, per square root of a year. The error holds for many steps; of a few dozen it
         is too small, of a handful by far.
 
     Raises:

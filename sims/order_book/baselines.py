@@ -158,7 +158,7 @@ class InventorySkew(BookPolicy):
         lots: int = 1,
         seed: int = 0,
     ) -> InventorySkew:
-        """The policy for this VecEnv, by default with what is measured in copies of its book.
+        """The policy for this VecEnv, by default with what is measured in books like its own.
 
         Args:
             vec: A VecEnv of the order book.

@@ -70,14 +70,14 @@ def estimate_fills(
 ) -> FillEstimate:
     """Measure how often an own order of one lot is executed that is kept at an offset from the opposite best.
 
-    Copies of the market are run, half of them with a bid alone and half with an ask, which is renewed at every step as
-    an action of quotes is; ``vec`` itself is left as it is. The order is the only one of the agent.
+    A market of the same parameters is run, half of its sub-envs with a bid alone and half with an ask, which is renewed
+    at every step as an action of quotes is; ``vec`` itself is left as it is. The order is the only one of the agent.
 
     Args:
         vec: A VecEnv of the simulated order book, on any backend, with ``actions="quotes"`` and steps of a fixed time.
         offsets: Ticks from the opposite best; None for 1 to 5, as far as the env's ``max_offset`` goes.
-        steps: Of each copy for each offset.
-        num_envs: Copies, at least 4.
+        steps: Of each sub-env for each offset.
+        num_envs: Sub-envs of that market, at least 4.
         seed: Of the runs.
 
     Returns:
@@ -154,7 +154,7 @@ def estimate_volatility(vec: Any, steps: int | None = None, *, num_envs: int = 1
     Args:
         vec: As for ``estimate_fills``.
         steps: Steps of that time; None for those of an episode.
-        num_envs: Copies, at least 2.
+        num_envs: Sub-envs of a market of the same parameters, at least 2.
         seed: Of the run.
 
     Returns:
@@ -183,9 +183,7 @@ def _read_params(vec: Any, where: str) -> LimitOrderBookParams:
 
     shared = read_shared(vec, where, "quotes")
     if shared.keys() != set(LimitOrderBookParams._fields):
-        raise ValueError(
-            f"{where}: expected a LimitOrderBookVecEnv, whose flow brings as many copies of it as one likes"
-        )
+        raise ValueError(f"{where}: expected a LimitOrderBookVecEnv, whose flow makes as many books as one likes")
     params = LimitOrderBookParams(**shared)
     if params.step_by != "time":
         raise ValueError(f"{where}: expected steps of a fixed time, got step={params.step_by!r}")

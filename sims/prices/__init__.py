@@ -1,4 +1,4 @@
-"""Price models that markets share: named tuples of parameters, with the law of a row as functions of the class.
+"""Price models, each for any market: named tuples of parameters, with the law of a row as functions of the class.
 
 ``sims.prices.model`` says what a model is, for who writes one. Importing this package imports numba.
 """

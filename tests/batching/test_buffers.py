@@ -442,3 +442,10 @@ def test_sizes_that_go_on_changing_keep_no_memory_for_ever():
         tracemalloc.stop()
     held = [buffers.take((SMALL + rows % 3,), np.uint8) for rows in range(300)]
     assert not overlap(held[::7]) and len(hot) < 40
+
+
+def test_a_loan_that_was_interrupted_before_it_began_ends_without_a_word(monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    Loan.__new__(Loan)
+    assert not said

@@ -38,18 +38,18 @@ def test_stacking_against_one_copy_of_the_stack(stack_size, report):
     report(what, times, "stacked", "any wrapper, and np.copyto", "1")
 
 
-@pytest.mark.parametrize("shape", [(10,), (64,)], ids=str)
+@pytest.mark.parametrize("n, shape, dtype", [(8192, 10, "float32"), (8192, 64, "float32"), (128, (84, 84), "uint8")])
 @pytest.mark.parametrize("stack_size", [4, 16])
-def test_stacking_by_itself(stack_size, shape, report):
+def test_stacking_by_itself(stack_size, n, shape, dtype, report):
     from sekai.batching.buffers import Buffers
     from sekai.batching.frames import FrameRows
 
-    frames = FrameRows(MANY // 2, stack_size, shape, np.dtype(np.float32))
-    new, buffers = np.random.default_rng(0).random((MANY // 2, *shape), dtype=np.float32), Buffers()
+    new, buffers = np.full((n, *np.atleast_1d(shape)), 7, dtype), Buffers()
+    frames = FrameRows(n, stack_size, new.shape[1:], new.dtype)
     stacks = frames.push(new, buffers).copy()
     target = np.zeros_like(stacks)
     times = take_turns({"push": lambda: frames.push(new, buffers), "copy": lambda: np.copyto(target, stacks)})
-    what = f"{MANY // 2:,} stacks of {stack_size} of {shape[0]} float32, {stacks.nbytes / 1e6:.1f} MB"
+    what = f"{n:,} stacks of {stack_size} of {shape} {dtype}, {stacks.nbytes / 1e6:.1f} MB"
     report(what, times, "push", "copy", f"{1 + 1 / stack_size:.2f}, with the new frames")
 
 

@@ -120,6 +120,15 @@ def test_summaries_in_order_and_combined():
     assert rollout(*arguments, **sizes, **summarise) == 50
 
 
+@pytest.mark.parametrize("size", [50, 2000], ids=["in a message", "in the object store"])
+def test_a_summary_may_be_a_part_of_the_record_whose_memory_is_used_again(size):
+    whole = sekai.rollout(MarketMakingVecEnv(6 * size), quoting(), 12, seed=2)
+    parts = rollout(
+        *("MarketMaking-v0", quoting(), 12), num_envs=6 * size, seed=2, shard_size=size, summarise=lambda each: each
+    )
+    assert_identical(whole.rewards, np.concatenate([part.rewards for part in parts], axis=1))
+
+
 def test_shards_as_they_are_done():
     found = dict(rollout_shards(walks(), still, 8, num_envs=7, seed=9, shard_size=3, infos=["row"]))
     assert sorted(found, key=lambda rows: rows.start) == [range(0, 3), range(3, 6), range(6, 7)]
@@ -327,6 +336,23 @@ def test_a_distributed_run_tells_what_a_run_tells(capsys):
     for name in set(here) - {"env_steps_per_second", "first_step_seconds"}:
         is_number = isinstance(here[name], float)
         assert there[name] == (pytest.approx(here[name], rel=1e-9) if is_number else here[name]), name
+
+
+@pytest.mark.parametrize("num_done", [0, 2])
+def test_an_interrupted_run_tells_of_the_shards_that_are_done(capsys, monkeypatch, num_done):
+    inner = sekai.compat.ray.rollout_shards
+
+    def some(*args, **kwargs):
+        for _, shard in zip(range(num_done), inner(*args, **kwargs), strict=False):
+            yield shard
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sekai.compat.ray, "rollout_shards", some)
+    argv = ("run", "MarketMaking-v0", "--distributed", "--shard-size", "4", "--num-envs", "12", "--steps", "10")
+    assert main([*argv, "--set", "n_steps=10", "--json"]) == 130
+    report = json.loads(capsys.readouterr().out)
+    assert (report["interrupted"], report["episodes"], report["env_steps"]) == (True, 4 * num_done, 40 * num_done)
+    assert (report["return_mean"] is None) is (num_done == 0)
 
 
 # -- without a cluster, and without Ray --------------------------------------------------------------------------

@@ -357,13 +357,8 @@ def test_a_corrupt_snapshot_changes_nothing(on_used_actors):
     kept = vec.snapshot()
     column = kept.columns["env"].copy()
     column[4] = b"no pickle"
-    broken = sekai.Snapshot(
-        kept.market,
-        (kept.observation_space, kept.action_space),
-        {**kept.columns, "env": column},
-        kept.shared,
-        kept.whole,
-    )
+    spaces = kept.observation_space, kept.action_space
+    broken = sekai.Snapshot(kept.market, spaces, kept.kept._replace(columns={**kept.columns, "env": column}))
     with pytest.raises(ValueError, match="restore.snapshot., sub-env 1: expected what snapshot.. gave"):
         vec.restore(broken)
     with pytest.raises(ValueError, match="expected one of"):

@@ -152,11 +152,11 @@ def test_returns_do_not_depend_on_the_number_of_threads(frozen):
 def test_one_pass_does_not_depend_on_the_number_of_threads():
     samples = samples_of(-(-MANY // 2), 2, np.float32).reshape(-1)
     prior = (np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.25, 0.75)
-    results = []
+    others, results = samples[:1000] + 1, []
     for n in (1, 2):
-        out = np.empty_like(samples)
-        mean, var = on(n, lambda out=out: learn_and_normalize(samples, prior, LARGEST, 1e-8, 1.5, out))
-        results.append((mean, var, out))
+        outs = np.empty_like(samples), np.empty_like(others)
+        mean, var = on(n, lambda outs=outs: learn_and_normalize(samples, others, prior, LARGEST, 1e-8, 1.5, *outs))
+        results.append((mean, var, *outs))
     for one, two in zip(*results, strict=True):
         assert_array_equal(one, two)
 

@@ -111,6 +111,8 @@ def test_streams_begin_at_the_beginning():
 def test_a_stream_without_a_seed_is_its_own():
     keys = make_streams([None] * 100).key.tolist() + make_streams(iter([None])).key.tolist()
     assert len(set(keys)) == 101
+    made = make_streams([5, None, 7])
+    assert made.key[::2].tolist() == [5, 7] and made.key[1] not in keys and made.counter.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

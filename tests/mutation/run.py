@@ -1,8 +1,10 @@
 """Change the kit in one place at a time, and see whether a test fails: ``python tests/mutation/run.py --help``.
 
 A mutant is one small change of the source: a comparison the other way, another number, a call left out.
-``targets.json`` says which files are changed, how many mutants of each are drawn, and which tests look at them. A
-mutant is killed when one of those tests fails, or does not end; one that survives them may meet the whole suite.
+``targets.json`` says which files are changed, how many mutants of each are drawn, and which tests look at them: each
+entry what follows ``pytest``, with variables of the environment before it, a run of its own, one after another. All of
+them have to pass without a mutant. A mutant is killed when one of those tests fails, or does not end, also when it is
+tried again by itself with three times as long; one that survives them may meet the whole suite.
 """
 
 from __future__ import annotations
@@ -13,18 +15,22 @@ import json
 import os
 import queue
 import random
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
+WHOLE = ["-n logical tests"]
+HANGS = "did not end"
 COPIED = ("sekai", "sims", "tests", "notebooks", "README.md", "pyproject.toml", ".ci", ".docs", "LICENSE")
 
 COMPARISONS = {
@@ -172,14 +178,35 @@ class Bench:
             elif source.exists():
                 shutil.copy(source, folder / name)
 
-    def passes(self, paths: list[str], seconds: float) -> tuple[bool, str]:
-        """Run tests until one fails; whether all passed, and the last words of the run."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *paths]
+    def passes(self, runs: list[str], bounds: dict[str, float]) -> tuple[bool, str]:
+        """Run tests until one fails.
+
+        Args:
+            runs: Each what follows ``pytest``, after variables of the environment.
+            bounds: Of each run, in seconds: after that it never ends.
+
+        Returns:
+            Whether all passed, and the last words of the last run.
+        """
+        words = "nothing"
+        for run in runs:
+            passed, words = self._run(run, bounds[run])
+            if not passed:
+                return False, words
+        return True, words
+
+    def _run(self, run: str, seconds: float) -> tuple[bool, str]:
+        arguments = shlex.split(run)
+        variables = {}
+        while "=" in arguments[0]:
+            name, _, variables[name] = arguments.pop(0).partition("=")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
         environ = {
             **os.environ,
             "PYTHONPATH": str(self.folder),
             "PYTHONDONTWRITEBYTECODE": "1",
             "SEKAI_CACHE_DIR": str(self.folder.parent / "kernels"),  # named by what they are made of: fit for all
+            **variables,
         }
         process = subprocess.Popen(
             command, cwd=self.folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -190,7 +217,7 @@ class Bench:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            return False, "did not end"
+            return False, HANGS
         finally:
             try:
                 os.killpg(process.pid, signal.SIGKILL)  # what a mutant left running
@@ -199,13 +226,30 @@ class Bench:
         failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return process.returncode == 0, (failed or output.splitlines() or ["nothing"])[-1]
 
-    def try_one(self, mutant: Mutant, paths: list[str], seconds: float) -> tuple[bool, str]:
+    def find_bounds(self, runs: list[str]) -> dict[str, float]:
+        """How long each run may take, in seconds, by how long it takes without a mutant and with nothing compiled.
+
+        Raises:
+            SystemExit: A run fails as it is, or does not end within an hour: it would kill every mutant.
+        """
+        bounds = {}
+        for run in runs:
+            began = time.monotonic()
+            passed, words = self.passes([run], {run: 3600.0})
+            took = time.monotonic() - began
+            if not passed:
+                raise SystemExit(f"pytest {run}: fails without a mutant: {words}")
+            print(f"pytest {run}: {took:.0f} s without a mutant", flush=True)
+            bounds[run] = 60.0 + 4.0 * took
+        return bounds
+
+    def try_one(self, mutant: Mutant, runs: list[str], bounds: dict[str, float]) -> tuple[bool, str]:
         """Whether a mutant is killed, and by what."""
         path = self.folder / mutant.path
         source = path.read_bytes()
         path.write_bytes(mutant.apply(source))
         try:
-            passed, words = self.passes(paths, seconds)
+            passed, words = self.passes(runs, bounds)
         finally:
             path.write_bytes(source)
         return not passed, words
@@ -219,44 +263,49 @@ def main() -> None:
     parser.add_argument("--tests", type=Path, help="another tree, whose tests are run instead of this one's")
     parser.add_argument("--from", dest="earlier", type=Path, help="results of an earlier run: try its survivors alone")
     parser.add_argument("--at-once", type=int, default=2, help="mutants tried at the same time")
-    parser.add_argument("--seconds", type=float, default=600.0, help="after which tests that have not ended never will")
-    parser.add_argument("--whole-suite", action="store_true", help="let survivors meet the whole suite")
+    parser.add_argument("--whole-suite", action="store_true", help="run the whole suite instead of the map's tests")
     parser.add_argument("--out", type=Path, default=Path("mutants.json"), help="where the results go")
     options = parser.parse_args()
     root = HERE.parent.parent
     targets = [each for each in json.loads((HERE / "targets.json").read_text()) if options.only in ("", each["name"])]
-    tests_of = {path: target["tests"] for target in targets for path in target["files"]}
+    runs_of = {path: target["tests"] for target in targets for path in target["files"]}
     name_of = {path: target["name"] for target in targets for path in target["files"]}
     mutants = draw(root, targets, options.seed)
     if options.earlier:
         survived = {tuple(each["mutant"]) for each in json.loads(options.earlier.read_text()) if not each["killed"]}
         mutants = [each for each in mutants if tuple(each) in survived]
+    runs_of = {path: WHOLE if options.whole_suite else runs_of[path] for path in {each.path for each in mutants}}
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
     for mutant in mutants:
         waiting.put(mutant)
+    hanging: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
     results: list[dict] = []
 
-    def work(folder: Path) -> None:
-        bench = Bench(root, options.tests or root, folder)
+    def work(bench: Bench, waiting: queue.SimpleQueue[Mutant], bounds: dict[str, float], last: bool) -> None:
         while True:
             try:
                 mutant = waiting.get_nowait()
             except queue.Empty:
                 return
-            killed, words = bench.try_one(mutant, tests_of[mutant.path], options.seconds)
-            if not killed and options.whole_suite:
-                killed, words = bench.try_one(mutant, ["tests"], 6 * options.seconds)
+            killed, words = bench.try_one(mutant, runs_of[mutant.path], bounds)
             line = mutant.describe((root / mutant.path).read_bytes())
+            if words == HANGS and not last:
+                hanging.put(mutant)
+                print(f"to be tried again, {HANGS}: {line}", flush=True)
+                continue
             results.append({"mutant": mutant, "line": line, "killed": killed, "by": words})
             fate = "killed" if killed else "SURVIVED"
             print(f"{len(results)}/{len(mutants)} {fate} {line}  {words[:100]}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        threads = [threading.Thread(target=work, args=(Path(folder) / str(k),)) for k in range(options.at_once)]
+        benches = [Bench(root, options.tests or root, Path(folder) / str(k)) for k in range(options.at_once)]
+        bounds = benches[0].find_bounds(list(dict.fromkeys(run for runs in runs_of.values() for run in runs)))
+        threads = [threading.Thread(target=work, args=(bench, waiting, bounds, False)) for bench in benches]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        work(benches[0], hanging, {run: 3.0 * seconds for run, seconds in bounds.items()}, True)
     options.out.write_text(json.dumps(sorted(results, key=lambda each: each["line"]), indent=1))
     tried, killed = (
         Counter(name_of[each["mutant"].path] for each in results if not only_killed or each["killed"])

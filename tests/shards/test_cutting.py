@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import cloudpickle
 import numpy as np
@@ -36,11 +37,14 @@ def build(rows, id, **kwargs):
 
 
 @pytest.mark.parametrize(
-    "num_envs, size, expected",
-    [(7, 3, [3, 3, 1]), (6, 3, [3, 3]), (2, 5, [2]), (1, 1, [1]), (5000, None, [4096, 904])],
+    "num_envs, size, steps, expected",
+    [
+        *((7, 3, 9, [3, 3, 1]), (6, 3, 9, [3, 3]), (2, 5, 9, [2]), (1, 1, 9, [1]), (20_000, None, 1, [16384, 3616])),
+        *((17_000, None, 256, [16384, 616]), (9000, None, 512, [8192, 808]), (5000, None, 10**9, [4096, 904])),
+    ],
 )
-def test_all_shards_but_the_last_are_of_one_size(num_envs, size, expected):
-    rows = split_rows(num_envs, size)
+def test_all_shards_but_the_last_are_of_one_size(num_envs, size, steps, expected):
+    rows = split_rows(num_envs, size, steps)
     assert [len(each) for each in rows] == expected
     assert [row for each in rows for row in each] == list(range(num_envs))
 
@@ -48,7 +52,7 @@ def test_all_shards_but_the_last_are_of_one_size(num_envs, size, expected):
 @pytest.mark.parametrize("arguments, named", [((0, 3), "num_envs"), ((3, 0), "shard_size")])
 def test_sizes_below_one(arguments, named):
     with pytest.raises(ValueError, match=f"{named}: expected at least 1, got 0"):
-        split_rows(*arguments)
+        split_rows(*arguments, 9)
 
 
 # -- arguments -------------------------------------------------------------------------------------------------
@@ -183,34 +187,43 @@ def test_what_builds_no_shard(make, kwargs, error, text):
 # -- seeds, options, snapshots ---------------------------------------------------------------------------------
 
 
-def test_rows_have_the_seeds_of_the_whole():
-    resets = Resets(N, seed=7)
-    every = make_seed_sequence(7, N)
-    assert resets.of(range(3, 6))["seed"].tolist() == every[3:6]
-    assert resets.of(range(N))["seed"] == 7
-    assert Resets(N, seed=every).of(range(3, 6))["seed"] == every[3:6]
+def arguments(resets, *rows):
+    return resets.of(range(*rows)).arguments()
+
+
+@pytest.mark.parametrize("seed", [7, 2**128 - 1, 2**200 + 3])
+def test_rows_have_the_seeds_of_the_whole(seed):
+    resets, every = Resets(N, seed=seed), make_seed_sequence(seed, N)
+    assert arguments(resets, 3, 6)["seed"].tolist() == every[3:6]
+    assert arguments(resets, N)["seed"] == seed
+    assert arguments(Resets(N, seed=every), 3, 6)["seed"] == every[3:6]
+
+
+def test_what_is_sent_of_a_seed_does_not_grow_with_the_rows():
+    sizes = {len(pickle.dumps(Resets(10**6, seed=7).of(range(5, stop)))) for stop in (1000, 60_000)}
+    assert max(sizes) - min(sizes) < 8
 
 
 def test_no_seed_is_drawn_once():
     resets = Resets(N)
-    assert resets.of(range(2))["seed"].tolist() == resets.of(range(2))["seed"].tolist()
-    assert Resets(N).of(range(2))["seed"].tolist() != resets.of(range(2))["seed"].tolist()
+    assert arguments(resets, 2)["seed"].tolist() == arguments(resets, 2)["seed"].tolist()
+    assert arguments(Resets(N), 2)["seed"].tolist() != arguments(resets, 2)["seed"].tolist()
     some = Resets(3, seed=[1, None, 2**70])
-    assert some.of(range(2))["seed"] == some.of(range(2))["seed"]
-    assert some.of(range(2))["seed"][0] == 1 and some.of(range(2, 3))["seed"] == [2**70]
+    assert arguments(some, 2)["seed"] == arguments(some, 2)["seed"]
+    assert arguments(some, 2)["seed"][0] == 1 and arguments(some, 2, 3)["seed"] == [2**70]
 
 
 def test_options_of_each_row_are_cut():
     each = [{"start": k} for k in range(N)]
-    assert Resets(N, options=each).of(range(3, 5))["options"] == each[3:5]
-    assert Resets(N, options={"start": 1}).of(range(3, 5))["options"] == {"start": 1}
+    assert arguments(Resets(N, options=each), 3, 5)["options"] == each[3:5]
+    assert arguments(Resets(N, options={"start": 1}), 3, 5)["options"] == {"start": 1}
 
 
 def test_a_snapshot_is_cut_or_everybody_s():
     vec = MarketMakingVecEnv(N)
     vec.reset(seed=0)
-    assert Resets(N, start=vec.snapshot()).of(range(3, 5))["start"] == vec.snapshot()[3:5]
-    assert Resets(N, start=vec.snapshot(2)).of(range(3, 5))["start"] == vec.snapshot(2)
+    assert arguments(Resets(N, start=vec.snapshot()), 3, 5)["start"] == vec.snapshot()[3:5]
+    assert arguments(Resets(N, start=vec.snapshot(2)), 3, 5)["start"] == vec.snapshot(2)
 
 
 @pytest.mark.parametrize(

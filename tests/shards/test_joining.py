@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
+
 import numpy as np
 import pytest
 from shards.records import assert_identical, in_shards
@@ -298,6 +301,46 @@ def test_summaries_come_in_the_order_of_shards_from_records_of_one_memory():
     whole = sekai.rollout(MarketMakingVecEnv(11), quote, 9, seed=4)
     assert_identical(whole.rewards.sum(axis=0), np.concatenate([sums for _, sums in found]))
     assert len(set(addresses[:3])) == 1
+
+
+def test_work_in_the_memory_of_other_work():
+    memory, found, expected = {}, [], []
+    for steps, infos in [(9, ["wealth"]), (9, ["inventory"]), (9, []), (8, [])]:
+
+        def summarise(record):
+            return [record.rewards.sum(), record.infos]
+
+        given = {"num_envs": 4, "seed": 4, "infos": infos}
+        sharded = ShardedWork("MarketMaking-v0", quote, steps, summarise=summarise, **given)
+        found.append(pickle.dumps(sharded.work.do(sharded.shard(0), memory)))
+        record = sekai.rollout(MarketMakingVecEnv(4), quote, steps, seed=4, infos=infos)
+        expected.append(pickle.dumps(summarise(record)))
+    assert found == expected
+
+
+@pytest.mark.parametrize("summarise", [None, lambda record: record], ids=["records", "summaries that are the record"])
+def test_what_is_handed_back_has_memory_of_its_own(summarise):
+    sharded = ShardedWork("MarketMaking-v0", quote, 9, num_envs=8, seed=4, shard_size=4, summarise=summarise)
+    records = [record for _, record in sharded.each()]
+    whole = sekai.rollout(MarketMakingVecEnv(8), quote, 9, seed=4)
+    assert_identical(whole.rewards, np.concatenate([record.rewards for record in records], axis=1))
+
+
+def yielding(record):
+    yield record.rewards.sum()
+
+
+@pytest.mark.parametrize(
+    "summarise, text",
+    [
+        (yielding, r"rollout\(summarise=...\): expected a function that returns a value, got a generator"),
+        (lambda record: threading.Lock(), r"summarise=...\), rows 0 to 1: expected what can be pickled, got <"),
+    ],
+    ids=["generator", "lock"],
+)
+def test_what_cannot_be_handed_back(summarise, text):
+    with pytest.raises(TypeError, match=text):
+        list(ShardedWork("MarketMaking-v0", quote, 4, num_envs=4, shard_size=2, summarise=summarise).each())
 
 
 def test_the_record_of_a_shard_is_the_rollout_of_its_rows():

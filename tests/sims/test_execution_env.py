@@ -90,7 +90,7 @@ def test_an_episode_ends_when_nothing_is_left():
     assert not any(result.truncated.any() for result in ends)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_a_time_limit_on_top_leaves_the_rest_where_it_is():
     env = ExecutionVecEnv(1, n_steps=5, max_episode_steps=2, prices=Brownian(volatility=0.0))
     env.reset(seed=0)

@@ -77,8 +77,8 @@ def random_shares(steps, num_envs, seed=0, most=0.6):
     ("choices", "given", "side"),
     [
         (PLAIN, "numbers", "buy"),
-        pytest.param(PLAIN, "columns", "sell", marks=pytest.mark.long),
-        pytest.param(OTHER, "drawn", "sell", marks=pytest.mark.long),
+        pytest.param(PLAIN, "columns", "sell", marks=pytest.mark.form),
+        pytest.param(OTHER, "drawn", "sell", marks=pytest.mark.form),
     ],
     ids=["plain-numbers", "plain-columns", "other-drawn"],
 )
@@ -114,7 +114,7 @@ def test_equals_the_naive_twin_bit_for_bit(choices, given, side):
 @pytest.mark.parametrize("side", ["sell", "buy"])
 @pytest.mark.parametrize(
     ("choices", "given"),
-    [(PLAIN, "numbers"), pytest.param(OTHER, "drawn", marks=pytest.mark.long)],
+    [(PLAIN, "numbers"), pytest.param(OTHER, "drawn", marks=pytest.mark.form)],
     ids=["plain", "other"],
 )
 def test_the_parts_add_up_to_the_shortfall_at_every_step(choices, given, side):
@@ -150,7 +150,7 @@ def test_the_rewards_of_an_episode_are_its_shortfall_and_its_risk():
     assert paid == pytest.approx(free.infos.columns["shortfall"], rel=1e-12)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_basis_points_are_of_the_order_at_the_initial_price():
     env = make(8, **{**OTHER, **GIVEN["drawn"]}, risk_aversion=0.0)
     env.reset(seed=0)
@@ -162,7 +162,7 @@ def test_basis_points_are_of_the_order_at_the_initial_price():
     assert total == pytest.approx(-1e4 * shortfall / (order * NUMBERS["initial_price"]), rel=1e-12)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_what_an_episode_has_drawn_is_told():
     env = make(500, **{**OTHER, **GIVEN["drawn"]}, drift=0.0)
     begun = env.reset(seed=0).infos.columns
@@ -173,7 +173,7 @@ def test_what_an_episode_has_drawn_is_told():
     assert abs(np.corrcoef(moves, told["prices.volatility"])[0, 1]) < 0.2
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_the_largest_and_the_least_of_everything_leave_all_finite():
     for order, impact in ((1e30, 1e30), (1e-30, 1e30), (1e30, 0.0), (1e-30, 0.0)):
         terms = dict.fromkeys(("half_spread", "temporary_impact", "permanent_impact", "transient_impact"), impact)
@@ -182,12 +182,13 @@ def test_the_largest_and_the_least_of_everything_leave_all_finite():
         env = make(**{**OTHER, **drawn, **terms}, initial_price=1e-30, horizon=1e-29, volatility=Randomized(0.0, 0.5))
         env.reset(seed=0)
         for _ in range(6):
-            result = env.step(np.full((3, 1), 0.2, np.float32))
+            with np.errstate(over="ignore"):  # a price that far away is no float32: it is seen as infinite
+                result = env.step(np.full((3, 1), 0.2, np.float32))
             assert np.isfinite(result.rewards).all()
             assert all(np.isfinite(told).all() for told in result.infos.columns.values() if told.dtype == np.float64)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_volumes_of_any_size_are_multiples_of_their_mean():
     env = make(**{**OTHER, **GIVEN["drawn"], "volume_profile": [1e308] * 6})
     assert env.reset(seed=0).observations[:, 4].tolist() == [1.0] * 3
@@ -212,7 +213,7 @@ def test_what_a_slice_pays_does_not_depend_on_the_price_after_it():
 
 @pytest.mark.parametrize(
     ("choices", "given", "ends"),
-    [(PLAIN, "numbers", 6), pytest.param(OTHER, "drawn", 2, marks=pytest.mark.long)],
+    [(PLAIN, "numbers", 6), pytest.param(OTHER, "drawn", 2, marks=pytest.mark.form)],
     ids=["share", "rate"],
 )
 def test_no_slice_sells_more_than_there_is_and_the_last_sells_the_rest(choices, given, ends):
@@ -241,7 +242,7 @@ def test_a_purchase_is_a_sale_in_the_mirror():
         np.testing.assert_allclose(one.observations, two.observations, rtol=1e-5)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_any_model_of_the_price_is_the_unaffected_one():
     """Two orders under one seed, of which one moves the price, and one hardly trades."""
     terms = {**NUMBERS, "prices": Heston(), "risk_volatility": 2.0}

@@ -47,7 +47,7 @@ class ModelMaker(NaiveMarketMaker):
         return self.prices.path(1)[1]
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_the_market_equals_its_twin():
     model, twin = Heston(drift=0.1), NaiveHeston
     vec = MarketMakingVecEnv(3, midprice=model, n_steps=7, arrival_rate=20.0, observe="full")
@@ -73,7 +73,7 @@ def test_the_market_equals_its_twin():
     assert 5 < fills < 80
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_a_model_of_the_same_law_fills_alike_and_differs_in_its_draws():
     named = MarketMakingVecEnv(4, n_steps=5)
     given = MarketMakingVecEnv(4, n_steps=5, midprice=Brownian(volatility=2.0))
@@ -110,15 +110,15 @@ def test_the_return_seen_is_above_minus_1_where_prices_are_above_0(model, least)
     assert MarketMakingVecEnv.observation_space(params).low[2] == least
 
 
-@pytest.mark.long
+@pytest.mark.form
 @pytest.mark.parametrize(
     ("model", "volatility"),
     [
-        pytest.param(Brownian(volatility=3.0), 3.0, marks=pytest.mark.long),
+        pytest.param(Brownian(volatility=3.0), 3.0, marks=pytest.mark.form),
         (Geometric(volatility=0.02), 1.0),
-        pytest.param(OrnsteinUhlenbeck(volatility=3.0), 3.0, marks=pytest.mark.long),
-        pytest.param(LogOrnsteinUhlenbeck(volatility=0.02), 1.0, marks=pytest.mark.long),
-        pytest.param(MertonJumps(volatility=0.02), 1.0, marks=pytest.mark.long),
+        pytest.param(OrnsteinUhlenbeck(volatility=3.0), 3.0, marks=pytest.mark.form),
+        pytest.param(LogOrnsteinUhlenbeck(volatility=0.02), 1.0, marks=pytest.mark.form),
+        pytest.param(MertonJumps(volatility=0.02), 1.0, marks=pytest.mark.form),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -133,9 +133,9 @@ def test_baselines_quote_by_the_volatility_of_the_model(model, volatility):
 @pytest.mark.parametrize(
     "model",
     [
-        pytest.param(Heston(), marks=pytest.mark.long),
-        pytest.param(Garch(), marks=pytest.mark.long),
-        pytest.param(RegimeSwitching(), marks=pytest.mark.long),
+        pytest.param(Heston(), marks=pytest.mark.form),
+        pytest.param(Garch(), marks=pytest.mark.form),
+        pytest.param(RegimeSwitching(), marks=pytest.mark.form),
     ],
     ids=["heston", "garch", "regimes"],
 )
@@ -147,7 +147,7 @@ def test_baselines_ask_for_the_volatility_of_a_model_without_one(model):
     FixedSpread.for_env(vec)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_a_drawn_volatility_of_a_model_is_not_read():
     vec = MarketMakingVecEnv(2, midprice=Geometric(volatility=Randomized(0.1, 0.2)))
     with pytest.raises(ValueError, match=r"midprice.volatility is drawn anew at each episode"):

@@ -368,7 +368,7 @@ def test_what_cannot_be_measured_is_refused():
         estimate_fills(Told({"mu": 1.0}, {"mu": 2.0}))
     other = Told()
     other.params = [NamedTuple("Others", [("actions", str)])("quotes")]  # such as a market that replays a tape
-    with pytest.raises(ValueError, match="estimate_fills: expected a LimitOrderBookVecEnv, whose flow brings as many"):
+    with pytest.raises(ValueError, match="estimate_fills: expected a LimitOrderBookVecEnv, whose flow makes as many"):
         estimate_fills(other)
 
 

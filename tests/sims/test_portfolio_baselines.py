@@ -51,7 +51,7 @@ def test_equal_weights_are_of_what_is_listed():
     assert policy(observe(random_returns(), listed=(0, 0, 0))).tolist() == [[0.0, 0.0, 0.0]]
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_what_is_held_is_held():
     env = make_env(4, transaction_cost=0.01)
     policy, seen = BuyAndHold.for_env(env), env.reset(options={"start": 25}).observations
@@ -94,7 +94,7 @@ def least_variance(covariance):
     return min(found, key=lambda each: each[0])[1]
 
 
-@pytest.mark.long
+@pytest.mark.form
 @pytest.mark.parametrize("seed", range(6))
 def test_minimum_variance(seed):
     returns = random_returns(seed)
@@ -109,7 +109,7 @@ def test_minimum_variance(seed):
     np.testing.assert_allclose(shorts, x / x.sum(), atol=1e-4)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_minimum_variance_of_what_does_not_move():
     returns = random_returns()
     returns[:, 1] = 0.0
@@ -119,7 +119,7 @@ def test_minimum_variance_of_what_does_not_move():
     assert policy(observe(0.0 * returns, listed=(1, 1, 0))).tolist() == [[0.5, 0.5, 0.0]]
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_an_asset_counts_that_was_listed_over_the_window():
     returns = random_returns()
     returns[:-2, 1] = 0.0  # its first 2 returns
@@ -135,7 +135,7 @@ def test_an_asset_counts_that_was_listed_over_the_window():
     assert BuyAndHold(**told)(observe(returns, (0.25, 0.25, 0.5), listed=(1, 0, 1))).tolist() == [[0.25, 0.0, 0.5]]
 
 
-@pytest.mark.long
+@pytest.mark.form
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9, 1.0])
 def test_no_weights_have_less_variance(correlation):
     """By the conditions of Karush, Kuhn and Tucker, with more assets than returns."""
@@ -245,8 +245,8 @@ def test_policies_that_are_wrong(number):
 @pytest.mark.parametrize(
     "name",
     [
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("equal-weight", "buy-and-hold", "momentum")),
-        pytest.param("minimum-variance", marks=pytest.mark.long),
+        *(pytest.param(name, marks=pytest.mark.form) for name in ("equal-weight", "buy-and-hold", "momentum")),
+        pytest.param("minimum-variance", marks=pytest.mark.form),
     ],
 )
 def test_batches_and_compiled_rollouts_agree(name):
@@ -260,7 +260,7 @@ def test_batches_and_compiled_rollouts_agree(name):
     assert np.abs(rolled.actions).sum(axis=2).max() < 1.0 + 1e-6
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_a_rollout_along_drawn_prices():
     env = SimulatedPortfolioVecEnv(5, lookback=LOOKBACK, episode_length=15)
     policy = MinimumVariance.for_env(env, window=10)

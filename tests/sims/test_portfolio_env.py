@@ -192,7 +192,7 @@ def test_frozen_sub_envs_are_not_looked_at():
     strict.step(weights([2.0, 2.0, 2.0], [0.0, 0.0, 0.0]))
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_softmax_actions_are_weights_of_assets_and_cash():
     panel = make_panel(gaps=True)
     env, other = make_env(2, panel, actions="softmax", transaction_cost=0.01), make_env(2, panel, transaction_cost=0.01)
@@ -227,7 +227,7 @@ def test_histories_alone_and_models_alone():
         sekai.make_vec("Trading-v0", 2, prices=CorrelatedGeometric())
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_a_rollout_of_the_strict_form_goes_step_by_step():
     with make_portfolio(2, limits="refuse") as strict, make_portfolio(2) as env:
         assert not strict.can_roll and env.can_roll
@@ -286,7 +286,7 @@ def test_a_model_makes_another_market_of_the_same_name():
     assert make_portfolio(2, prices=Geometric()).action_space.shape == (1,)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_a_panel_of_one_asset_is_a_trading_market():
     from sims.trading import TradingVecEnv
 

@@ -79,8 +79,8 @@ def plain(info):
         ("dear", True, "close", "log_growth"),
         ("ruinous", True, "open", "log_growth"),
         ("ruinous", True, "close", "log_growth"),
-        pytest.param("calm", False, "open", "return", marks=pytest.mark.long),
-        pytest.param("ruinous", False, "close", "return", marks=pytest.mark.long),
+        pytest.param("calm", False, "open", "return", marks=pytest.mark.form),
+        pytest.param("ruinous", False, "close", "return", marks=pytest.mark.form),
     ],
 )
 def test_equals_the_naive_twin_bit_for_bit(name, gaps, execution, reward):
@@ -225,7 +225,7 @@ def test_no_step_sees_a_later_price(execution):
     assert (results[0][-1].rewards != results[1][-1].rewards).all()
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_costs_and_rates_may_differ_between_sub_envs_and_be_drawn():
     env = make_env(4, transaction_cost=[0.0, 0.01, 0.02, 0.03], cash_rate=Randomized(1e-4, 1e-3), autoreset=True)
     env.set_attr("episode_length", 2)

@@ -161,7 +161,7 @@ def test_a_singular_correlation_is_one_too():
         np.testing.assert_allclose(root @ root.T, expected, atol=1e-12)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_what_is_drawn_and_what_differs_between_sub_envs():
     env = make_env(3, MODEL._replace(jump_rate=Randomized(0.0, 4.0)), transaction_cost=[0.0, 0.01, 0.02])
     env.reset(seed=0)

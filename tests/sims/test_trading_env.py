@@ -58,7 +58,9 @@ def as_weight(action):
 
 def test_spaces():
     env = TradingVecEnv(3)
-    assert env.observation_space.shape == (33,) and env.observation_space.dtype == np.float32
+    returns, weight = (np.full(32, -1.0), np.full(32, np.inf)), (-np.inf, 1.0)
+    low, high = (np.append(a, b).astype(np.float32) for a, b in zip(returns, weight, strict=True))
+    assert env.observation_space == Box(low, high, dtype=np.float32)
     assert env.action_space == Discrete(3)
     assert TradingVecEnv(3, actions="weight").action_space == Box(-1.0, 1.0, (1,), np.float32)
 

@@ -57,7 +57,7 @@ def play_by_hand(terms, model, twin, seed, weights):
     return records
 
 
-@pytest.mark.parametrize("terms", [TERMS, pytest.param(WILD, marks=pytest.mark.long)], ids=["calm", "wild"])
+@pytest.mark.parametrize("terms", [TERMS, pytest.param(WILD, marks=pytest.mark.form)], ids=["calm", "wild"])
 def test_an_account_equals_its_twin_along_the_path_of_the_model(terms):
     steps, seeds = 30, [3, 4, 5, 6, 7, 8]
     weights = random_weights(1, (steps, len(seeds)))
@@ -85,7 +85,7 @@ def test_an_account_equals_its_twin_along_the_path_of_the_model(terms):
     assert len(ends) > 12 and any(ends) == (terms is WILD)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_a_model_with_a_state_and_parameters_that_differ():
     model = Heston(drift=[0.0, 0.2], variance0=0.04, volatility=Randomized(0.2, 0.3))
     terms = TERMS | {"prices": model, "bar_time": 0.02, "initial_price": 50.0}
@@ -151,7 +151,7 @@ def test_a_misspelt_argument_is_met_by_those_of_either():
         TradingVecEnv(2, prices=MODEL)
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_an_episode_ends_where_the_price_leaves_its_range():
     climbing = Geometric(drift=20.0 * 252.0, volatility=0.0)
     vec = SimulatedTradingVecEnv(3, **TERMS | {"prices": climbing, "initial_price": 1e-30})
@@ -167,7 +167,7 @@ def test_an_episode_ends_where_the_price_leaves_its_range():
     assert np.isfinite(result.infos[0]["final_observation"]).all()
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_what_is_drawn_later_changes_no_trade():
     first, second = (SimulatedTradingVecEnv(4, **TERMS) for _ in range(2))
     for vec in (first, second):
@@ -203,7 +203,7 @@ def test_the_checker_finds_no_problem():
     assert [each for each in findings if not each.startswith("hint: ")] == []
 
 
-@pytest.mark.long
+@pytest.mark.form
 def test_a_compiled_rollout_has_the_same_numbers():
     @jit
     def follow(observation, action):
@@ -216,7 +216,7 @@ def test_a_compiled_rollout_has_the_same_numbers():
         np.testing.assert_array_equal(getattr(rolled, name), getattr(stepped, name))
 
 
-@pytest.mark.long
+@pytest.mark.form
 @pytest.mark.compiled
 def test_buying_and_holding_grows_as_the_model_says():
     terms = TERMS | {"prices": Geometric(0.05, 0.2), "transaction_cost": 0.0, "episode_length": 63}

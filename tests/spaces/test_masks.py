@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from spaces_catalogue import each_fixed_space, same
 
-from sekai.space_utils import allows_any, as_mask, batch_space, concatenate, full_mask, iterate, mask_space
+from sekai.space_utils import (
+    allows_any,
+    as_mask,
+    batch_space,
+    concatenate,
+    full_mask,
+    iterate,
+    mask_space,
+    sample_batch,
+)
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Tuple
 
 ORDERS = Dict(kind=Discrete(3), size=MultiDiscrete([2, 3]), flags=MultiBinary(2), weights=Tuple((Box(0, 1, (2,)),)))
@@ -48,6 +57,61 @@ def test_a_batch_of_the_masks_of_single_choices_is_a_mask_of_the_batch():
 
 
 @pytest.mark.parametrize(
+    "space", [MultiDiscrete([3, 3], start=[-1, 5]), MultiDiscrete([[4] * 2] * 3, np.int8)], ids=str
+)
+def test_a_mask_in_one_array_draws_what_nested_lists_draw(space):
+    masks = np.random.default_rng(0).integers(0, 2, (50, *space.nvec.shape, space.nvec.max()))
+    masks[..., 1] = 1
+    space.seed(7)
+    in_lists = [space.sample(mask.tolist()) for mask in masks]
+    space.seed(7)
+    assert same([space.sample(mask) for mask in masks], in_lists)
+
+
+@each_fixed_space
+def test_a_batch_is_drawn_of_what_every_row_allows(space):
+    full = concatenate(mask_space(space), [full_mask(space)] * 3)
+    for masks in (None, full):
+        batch = sample_batch(space, 3, np.random.default_rng(0), masks)
+        assert all(map(space.contains, iterate(space, batch, 3)))
+        assert same(batch, sample_batch(space, 3, np.random.default_rng(0), masks))
+
+
+def test_rows_of_a_batch_have_masks_of_their_own():
+    masks = concatenate(mask_space(ORDERS), [as_mask(ORDERS, MASK), full_mask(ORDERS)] * 200)
+    batch = sample_batch(ORDERS, 400, np.random.default_rng(0), masks)
+    masked, free = slice(0, None, 2), slice(1, None, 2)
+
+    def drawn(column):
+        return [sorted(set(column[rows].tolist())) for rows in (masked, free)]
+
+    assert drawn(batch["kind"]) == [[0, 2], [0, 1, 2]]
+    assert drawn(batch["size"][:, 0]) == [[0], [0, 1]]
+    assert drawn(batch["size"][:, 1]) == [[0, 2], [0, 1, 2]]
+    assert drawn(batch["flags"][:, 0]) == [[0], [0, 1]]
+    assert drawn(batch["flags"][:, 1]) == [[0, 1], [0, 1]]
+    counts = np.unique(batch["size"][free, 1], return_counts=True)[1]
+    assert (abs(counts - 200 / 3) < 30).all()  # of a standard deviation of 6.7
+
+
+@pytest.mark.parametrize(
+    ("space", "masks", "error", "text"),
+    [
+        (Discrete(2), np.int8([[1, 0], [0, 0]]), ValueError, r"at least one element to be left, got none in row 1"),
+        (MultiDiscrete([1, 2]), (np.ones((2, 1)), np.eye(2)), TypeError, r"masks\)\[0\]: expected bools or integers"),
+        (MultiDiscrete([1, 2]), (np.int8([[1], [0]]), np.eye(2, dtype=int)), ValueError, r"got none in row 1"),
+        (Tuple((Box(0, 1, ()), Discrete(2))), (np.int8([1, 1]), np.int8([[0, 0], [1, 0]])), ValueError, r"in row 0"),
+        (Discrete(2), np.ones((3, 2), np.int8), ValueError, r"expected shape \(2, 2\), got \(3, 2\)"),
+        (Dict(a=Discrete(2)), np.ones((2, 2), np.int8), TypeError, r"expected a dict with the keys \['a'\]"),
+    ],
+    ids=["nothing left", "floats", "of one choice", "of a part", "rows", "nesting"],
+)
+def test_of_what_no_batch_is_drawn(space, masks, error, text):
+    with pytest.raises(error, match=text):
+        sample_batch(space, 2, np.random.default_rng(0), masks)
+
+
+@pytest.mark.parametrize(
     ("mask", "error", "text"),
     [
         ({**MASK, "kind": [1, 0]}, ValueError, r"m\['kind'\]: expected shape \(3,\), got \(2,\)"),
@@ -75,3 +139,9 @@ def test_what_leaves_nothing_to_take():
 def test_sequences_have_no_masks_of_a_fixed_form():
     with pytest.raises(TypeError, match=r"mask_space: expected a space whose masks have a fixed form, got Sequence"):
         mask_space(Dict(a=Sequence(Discrete(2))))
+
+
+@pytest.mark.parametrize("masks", [None, np.ones((2, 3), np.int8)], ids=["all", "masks"])
+def test_a_seed_is_no_generator(masks):
+    with pytest.raises(TypeError, match=r"sample_batch\(rng\): expected a numpy.random.Generator, got 7"):
+        sample_batch(Discrete(3), 2, 7, masks)

@@ -32,6 +32,10 @@ TWO_PROCS = ["proc", "proc-grouped-pipe"]
 #: Every kind of backend.
 KINDS = [*ROWS, *TWO_PROCS, "native"]
 
+#: A ``KernelVecEnv``, for scripts that a row market can have: of observations (1,), infos that are all declared and no
+#: options but those that are.
+ROW_MARKET = "row-market"
+
 everywhere = pytest.mark.parametrize("backend", KINDS)
 on_rows = pytest.mark.parametrize("backend", [*ROWS, *TWO_PROCS])
 
@@ -60,6 +64,11 @@ def scripted(backend, *scripts, obs=BOX1, act=None, r0=(0.0,), i0=None, max_epis
     toy = {"obs": obs, "act": act, "r0": r0, "i0": i0}
     if backend == "native":
         return NativeToy(scripts, **toy, max_episode_steps=max_episode_steps, **kwargs)
+    if backend == ROW_MARKET:
+        from row_toys import row_toys  # which imports Numba
+
+        assert obs is BOX1 and act is None
+        return row_toys(scripts, r0=r0, i0=i0, max_episode_steps=max_episode_steps, **kwargs)
     env_fns = fns(*scripts, **toy)
     if max_episode_steps is not None:
         env_fns = [lambda env_fn=env_fn: TimeLimit(env_fn(), max_episode_steps) for env_fn in env_fns]

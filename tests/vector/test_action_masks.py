@@ -12,9 +12,20 @@ from toys import NCount, T, fns
 from vector.backends import make, on_rows, on_rows_once
 
 import sekai
-from sekai import Box, Dict, Discrete, KernelVecEnv, MultiDiscrete, VecActionMaskObservation, check_vec_env
+from sekai import (
+    Box,
+    Dict,
+    Discrete,
+    KernelVecEnv,
+    MultiDiscrete,
+    SyncVecEnv,
+    VecActionMaskObservation,
+    VecWrapper,
+    check_vec_env,
+)
 from sekai.kernels import jit
 from sekai.space_utils import batch_space, full_mask, mask_space
+from sekai.vector.random_actions import random_actions
 
 SEEDS = [0, 1, 2, 3, 4]
 
@@ -216,9 +227,133 @@ def test_a_row_function_writes_the_masks():
     assert (np.abs(held) <= [1, 2, 3]).all()
 
 
+# -- the checker -------------------------------------------------------------------------------------------
+
+
 @pytest.mark.slow
 def test_the_checker_finds_no_fault_with_a_market_of_masks():
     assert check_vec_env(HeldOfSeveral, n_steps=20) == []
+
+
+@pytest.mark.parametrize("kind", [Corridor, Combined])
+def test_the_checker_takes_actions_that_the_masks_allow(kind):
+    """What they leave out is refused."""
+    assert check_vec_env(lambda n, **kwargs: SyncVecEnv([kind] * n, **kwargs), num_envs=4, n_steps=20) == []
+
+
+class Closed(CorridorVec):
+    def _action_mask(self):
+        return super()._action_mask() & (np.arange(self.num_envs) != 1)[:, None]
+
+
+class Crowded(CorridorVec):
+    """Row 0 makes way for the others."""
+
+    def _action_mask(self):
+        masks = super()._action_mask()
+        masks[0, 2] &= self.num_envs == 1
+        return masks
+
+
+class Broad(CorridorVec):
+    def _action_mask(self):
+        return np.ones((self.num_envs, 4))
+
+
+class Living(VecWrapper):
+    """Hands out its masks themselves."""
+
+    def __init__(self, venv):
+        super().__init__(venv)
+        self.masks = np.ones((self.num_envs, 3), np.int8)
+
+    def action_mask(self):
+        self.masks[:] = self.venv.action_mask()
+        return self.masks
+
+
+class Bools(VecWrapper):
+    def action_mask(self):
+        return self.venv.action_mask().astype(bool)
+
+
+class Moving(CorridorVec):
+    def _action_mask(self):
+        masks = super()._action_mask().copy()
+        self.position = self.position * 0.5
+        return masks
+
+
+class Drawing(CorridorVec):
+    """What is drawn decides nothing."""
+
+    def _action_mask(self):
+        self.rng.random()
+        return super()._action_mask()
+
+
+class Strict(CorridorVec):
+    def _step(self, actions):
+        if not self._action_mask()[np.arange(self.num_envs), actions].all():
+            raise sekai.InvalidAction("left out")
+        return super()._step(actions)
+
+
+class Unkept(CorridorVec):
+    """Makes its masks in a step, and leaves them out of snapshots."""
+
+    def _step(self, actions):
+        result = super()._step(actions)
+        super()._action_mask()
+        return result
+
+    def _reset_envs(self, indices, options):
+        super()._reset_envs(indices, options)
+        super()._action_mask()
+
+    def _action_mask(self):
+        return self.masks
+
+
+@pytest.mark.parametrize(
+    ("factory", "text"),
+    [
+        (Moving, r"however often action_mask\(\) is called, got .* after more calls of it"),
+        (Drawing, r"reset: expected action_mask\(\) to leave self.rng alone, got draws from it"),
+        (Strict, r"InvalidAction: left out, where masks leave actions out: a native env takes every action"),
+        (Unkept, r"step 22: action_mask\(\).* as before, .* after restore\(\) of step 22; not put back: Unkept.masks"),
+        (
+            Closed,
+            r"reset: action_mask\(\)\[1\]: expected at least one action to be left, got array\(\[0, 0, 0\].* 1\)",
+        ),
+        (Broad, r"reset: action_mask\(\): expected a batch of masks, got TypeError: .*expected bools or integers"),
+        (Crowded, r"reset: action_mask\(\)\[0, 2\]: expected 1, as in a VecEnv of 1 .*, got 0 in one of 3"),
+        (lambda n, **kwargs: Living(CorridorVec(n, **kwargs)), r"action_mask\(\).* to stay as it was returned"),
+        (lambda n, **kwargs: Bools(CorridorVec(n, **kwargs)), r"reset: action_mask\(\): .* dtype int8, got bool"),
+    ],
+    ids=["moves", "draws", "refused", "unkept", "nothing left", "no mask", "by others", "live", "dtype"],
+)
+def test_the_checker_finds_faulty_masks(factory, text, narrow):
+    with pytest.raises(AssertionError, match=text):
+        assert check_vec_env(factory, num_envs=3, n_steps=44) == []
+
+
+def test_frozen_sub_envs_take_any_random_action():
+    """The corridor's masks of them may leave nothing."""
+
+    class Shut(CorridorVec):
+        def _action_mask(self):
+            return super()._action_mask() & ~self.frozen[:, None]
+
+    with Shut(3, autoreset=False, max_episode_steps=2) as vec:
+        vec.reset(seed=0)
+        vec.step([2, 2, 2])
+        vec.step([2, 2, 2])
+        assert vec.frozen.all() and not vec.action_mask().any()
+        assert random_actions(vec, np.random.default_rng(0)).shape == (3,)
+
+
+# -- nested masks of row markets ---------------------------------------------------------------------------
 
 
 def test_row_functions_write_nested_masks():

@@ -6,7 +6,17 @@ import functools
 
 import numpy as np
 import pytest
-from backends import assert_same, error, everywhere, everywhere_once, make, on_rows, on_rows_here, scripted
+from backends import (
+    assert_same,
+    error,
+    everywhere,
+    everywhere_once,
+    make,
+    on_rows,
+    on_rows_here,
+    on_rows_once,
+    scripted,
+)
 from case_envs import Own, Scaled
 from toys import BOX1, NCount, T, Toy, Z
 
@@ -189,6 +199,18 @@ def test_10_3_a_property_that_cannot_be_set(backend):
         with pytest.raises(error(backend, AttributeError), match="double"):
             v.set_attr("double", 3)
         assert v.get_attr("double") == [2, 2, 2]
+
+
+@on_rows_once
+def test_10_3_a_property_that_fails_says_why(backend):
+    class Quoting(Scaled):
+        @property
+        def spread(self):
+            raise AttributeError("nothing is quoted yet")
+
+    with make(backend, [Quoting] * 2) as v:
+        with pytest.raises(error(backend, AttributeError), match="nothing is quoted yet"):
+            v.set_attr("spread", 1.0)
 
 
 @everywhere

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from backends import ALL, KINDS, ROWS, TWO_PROCS, assert_same, both_modes, error, make, scribble, scripted
+from backends import ALL, KINDS, ROW_MARKET, ROWS, TWO_PROCS, assert_same, both_modes, error, make, scribble, scripted
 from toys import BOX1, INF, Draws, T, Toy, Z, fns
 
 from sekai import (
@@ -69,8 +69,16 @@ class Rows(Builder):
         return self.keep(make(self.backend, env_fns, **kwargs))
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[*KINDS, ROW_MARKET])
 def toys(request):
+    builder = Toys(request.param)
+    yield builder
+    builder.close()
+
+
+@pytest.fixture(params=KINDS)
+def free_toys(request):
+    """Of scripts with any spaces and infos, options and attributes that can be set, which row markets declare."""
     builder = Toys(request.param)
     yield builder
     builder.close()
@@ -114,7 +122,7 @@ def play(vec, steps, seed=3):
 def test_every_backend_agrees_on_the_same_episodes(autoreset):
     scripts = [T(1), T(3), [([9.0], 2.5, False, False, {}), ([8.0], -1.0, True, True, {})]]
     runs = []
-    for name in ALL:
+    for name in [*ALL, ROW_MARKET]:
         with scripted(name, *scripts, autoreset=autoreset) as vec:
             runs.append(play(vec, 9))
     for run in runs[1:]:
@@ -204,8 +212,8 @@ def test_autoreset_passes_no_options_unless_given(rows):
     [({"start": 4}, [{"start": 4}] * 2), (lambda i: {"start": i}, [{"start": 0}, {"start": 1}])],
     ids=["dict", "callable"],
 )
-def test_autoreset_options(toys, given, expected):
-    vec = toys(T(1), T(1), autoreset_options=given)
+def test_autoreset_options(free_toys, given, expected):
+    vec = free_toys(T(1), T(1), autoreset_options=given)
     vec.reset()
     vec.step(Z(vec))
     last = vec.get_attr("last_options")
@@ -366,8 +374,8 @@ def test_seeds_of_every_integer_kind(toys, seed):
     vec.reset(seed=seed)
 
 
-def test_options_for_all_or_one_per_sub_env(toys):
-    vec = toys(T(2), T(2))
+def test_options_for_all_or_one_per_sub_env(free_toys):
+    vec = free_toys(T(2), T(2))
 
     def last():
         options = vec.get_attr("last_options")
@@ -510,7 +518,7 @@ def test_a_failed_autoreset_needs_a_reset(rows):
 
 
 @both_modes
-def test_results_never_change_and_writing_into_them_changes_nothing(toys, autoreset):
+def test_results_never_change_and_writing_into_them_changes_nothing(free_toys, autoreset):
     obs = Dict({"a": Box(-INF, INF, (2,), np.float64), "t": Tuple((Discrete(9), Box(-INF, INF, (1,), np.float64)))})
 
     def at(k):
@@ -518,8 +526,8 @@ def test_results_never_change_and_writing_into_them_changes_nothing(toys, autore
 
     script = [(at(k), float(k), k == 3, False, {"x": k, "v": np.full(2, k)}) for k in range(1, 4)]
     kwargs = {"obs": obs, "r0": at(0), "i0": {"x": 0}, "autoreset": autoreset}
-    untouched = play(toys(script, script, **kwargs), 7)
-    vec = toys(script, script, **kwargs)
+    untouched = play(free_toys(script, script, **kwargs), 7)
+    vec = free_toys(script, script, **kwargs)
     results, copies = [], []
     for k in range(8):
         results.append(vec.step(Z(vec)) if k else vec.reset(seed=3))
@@ -702,8 +710,8 @@ def test_attributes_are_found_through_the_wrapper_stack(rows):
     assert vec.get_attr("n_step") == [8, 9]
 
 
-def test_set_attr_takes_one_value_or_a_list(toys):
-    vec = toys(T(9), T(9), T(9))
+def test_set_attr_takes_one_value_or_a_list(free_toys):
+    vec = free_toys(T(9), T(9), T(9))
     vec.reset()
     vec.set_attr("k", [1, 2, 3])
     assert vec.get_attr("k") == [1, 2, 3]
@@ -775,9 +783,9 @@ def test_sequence_observations(rows):
     assert first.observations in vec.batch_observation_space
 
 
-def test_stacked_infos_agree(toys):
+def test_stacked_infos_agree(free_toys):
     script = [([1.0], 1.0, False, False, {"p": 1.5, "n": 2}), ([2.0], 1.0, True, False, {"p": 2.5, "n": 3})]
-    vec = toys(script, script[:1] * 9)
+    vec = free_toys(script, script[:1] * 9)
     vec.reset()
     for expected in ({"p": [1.5, 1.5], "n": [2, 2]}, {"p": [2.5, 1.5], "n": [3, 2]}):
         stacked = stack_infos(vec.step(Z(vec)).infos)

@@ -213,6 +213,25 @@ def test_what_a_function_gives_is_checked_and_asks_for_a_reset():
         vec.step([1, 1, 1])
 
 
+@pytest.mark.parametrize("n", [3, 2500])  # whose results come from the allocator, and are lent
+def test_infos_that_are_read_late_tell_of_their_own_step(n):
+    vec, twin = make_walk(n), make_walk(n)
+    kept, expected = [], []
+    for each in (vec, twin):
+        each.reset(seed=3)
+    for actions in actions_of(vec, 2 * LIMIT):
+        kept.append(vec.step(actions).infos)  # all else of the result is gone, and nothing has been read
+        expected.append({key: column.copy() for key, column in twin.step(actions).infos.columns.items()})
+    vec.set_attr("speed", Randomized(0.2, 0.3))  # other memory of results
+    vec.step(actions)
+    for infos, columns in zip(kept, expected, strict=True):
+        sent = pickle.loads(pickle.dumps(infos)) if infos is kept[0] else infos
+        assert {key: column.tolist() for key, column in sent.columns.items()} == {
+            key: column.tolist() for key, column in columns.items()
+        }
+        assert sent.columns is sent.columns
+
+
 def test_parameters_without_a_limit():
     theirs = SyncVecEnv([partial(Twin, speed=speed, length=3) for speed in (0.1, 0.2)])
     assert_same_run(Walk(2, speed=[0.1, 0.2], length=3), theirs)
@@ -429,15 +448,33 @@ def test_set_attr_of_one_parameter_leaves_what_was_drawn_of_others():
     assert vec.length == 9
 
 
+class Held(Walk):
+    """Its price stands for the speed that an episode began with."""
+
+    held_parameters = {"speed": "price"}
+
+    @staticmethod
+    def check(params):
+        if params.speed > 10.0 * params.sigma:
+            raise ValueError(f"sigma: expected at least {params.speed} / 10, got {params.sigma}")
+
+
+@pytest.mark.parametrize("sigma", [0.5, Randomized(0.4, 0.6)], ids=["number", "drawn"])
+def test_kept_parameters_are_checked_with_what_episodes_of_a_snapshot_began_with(sigma):
+    source, vec = Held(3, sigma=0.8), Held(3, sigma=sigma)
+    source.reset(seed=0, options=[{}, {"start": 7.5}, {"start": 2.5}])
+    vec.reset(seed=1)
+    kept, before = source.snapshot(), vec.snapshot()
+    message = r"restore\(parameters='keep'\): sigma: expected at least 7\.\d+ / 10, got 0\.\d+ \(sub-env 2\)"
+    with pytest.raises(ValueError, match=message):
+        vec.restore(kept[1], 2, parameters="keep")
+    assert vec.snapshot() == before
+    vec.restore(kept[2], 2, parameters="keep")
+    assert vec.price[2] == source.price[2]
+    vec.restore(kept[[0, 2]], [0, 1], parameters="keep")
+
+
 def test_set_attr_is_checked_with_what_episodes_under_way_began_with():
-    class Held(Walk):
-        held_parameters = {"speed": "price"}
-
-        @staticmethod
-        def check(params):
-            if params.speed > 10.0 * params.sigma:
-                raise ValueError(f"sigma: expected at least {params.speed} / 10, got {params.sigma}")
-
     vec = Held(3, speed=0.2, max_episode_steps=LIMIT)
     vec.set_attr("sigma", 0.4)  # no episode is under way
     vec.reset(seed=0, options=[{}, {"start": 7.0}, {}])
@@ -979,6 +1016,32 @@ def test_rows_do_not_depend_on_how_many_there_are_nor_on_threads(n):
         for mine, other in zip(results, again, strict=True):
             assert_same_columns(mine, other)
         assert_same((done, ends, told), (its_done, its_ends, its_told))
+    finally:
+        threads.set_num_threads(before)
+
+
+@pytest.mark.form
+@pytest.mark.parametrize(
+    "ending",
+    [{}, {"autoreset": False}, {"autoreset_options": lambda i: {"start": float(i % 3)}}],
+    ids=["reset", "frozen", "reset-by-a-function"],
+)
+def test_rows_that_end_are_gathered_from_all_threads(ending):
+    class Wide(Walk):
+        parallel_from = 50
+
+    def play(num_threads):
+        vec = Wide(101, speed=SPEED, max_episode_steps=LIMIT, **ending)
+        vec.reset(seed=1)
+        threads.set_num_threads(num_threads)
+        with threads.always_used():
+            return [vec.step(np.full(101, k % 3)) for k in range(5)]
+
+    before = threads.get_num_threads()
+    try:
+        for mine, other in zip(play(1), play(2), strict=True):
+            assert_same_columns(mine, other)
+            assert_same(list(mine.infos), list(other.infos))
     finally:
         threads.set_num_threads(before)
 

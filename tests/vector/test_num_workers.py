@@ -213,8 +213,9 @@ def test_what_cannot_move_stays_and_goes_on(told, tmp_path, kind, told_of):
         for _ in range(4):
             assert_same(vec.step(actions), expected.step(actions))
         stays = "the number of workers stays at 1, since sub-envs cannot move to others: .*" + told_of
-        with pytest.warns(RuntimeWarning, match=stays):
+        with pytest.warns(RuntimeWarning, match=stays) as warned:
             assert_same(vec.step(actions), expected.step(actions))
+        assert [each.filename for each in warned] == [__file__]  # of the line that made the step
         for _ in range(6):
             assert_same(vec.step(actions), expected.step(actions))
         assert vec.num_workers == 1
@@ -357,3 +358,23 @@ def test_an_old_worker_that_has_died_is_told_of(told, tmp_path):
             with pytest.raises(VecEnvWorkerError, match="died of SIGKILL"):  # and no warning
                 vec.step([0, 1, 2])
     assert set(multiprocessing.active_children()) == before
+
+
+class ClosesBadly(Walks):
+    """Cannot be closed the first time."""
+
+    def close(self):
+        super().close()
+        if Path(self.log).read_text().count("closed") == 1:
+            raise RuntimeError("it cannot let go")
+
+
+def test_old_sub_envs_that_cannot_be_closed_are_told_of_and_the_new_ones_go_on(told, tmp_path):
+    with ProcVecEnv([lambda k=k: ClosesBadly(tmp_path / f"log{k}", 50) for k in range(2)], num_workers="auto") as vec:
+        vec.reset(seed=5)
+        for _ in range(4):
+            vec.step([0, 1])
+        with pytest.raises(VecEnvWorkerError, match="sub-env 0: RuntimeError: it cannot let go"):
+            vec.step([0, 1])
+        assert vec.num_workers == 2
+        assert [info["steps"] for info in vec.step([0, 1]).infos] == [5, 5]

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import copy
 import gc
+import multiprocessing
 import os
 import re
 import signal
@@ -610,13 +611,15 @@ def test_9_3_killed_while_idle(build, patient):
     vec.close()
 
 
-def test_a_step_timeout_names_the_slow_sub_envs_and_leaves_it_closable(build):
+@pytest.mark.parametrize("awaited", [False, True], ids=["called", "awaited"])
+def test_a_step_timeout_names_the_slow_sub_envs_and_leaves_it_closable(build, awaited):
     def attempt(seconds):
         vec = build([Misbehaves] * 3, step_timeout=seconds, close_timeout=0.1)
         vec.reset()
         start = time.monotonic()
         with pytest.raises(VecEnvWorkerError, match=rf"worker 2 .* took longer than {seconds} s") as caught:
-            vec.step([NOTHING, NOTHING, SLEEP])
+            actions = [NOTHING, NOTHING, SLEEP]
+            _ = asyncio.run(vec.async_step(actions)) if awaited else vec.step(actions)
         assert time.monotonic() - start >= seconds
         if caught.value.rank != 2:  # another was not done either
             raise caught.value
@@ -784,6 +787,25 @@ def test_an_env_fn_that_fails_is_told_before_a_slow_one_is_built():
     assert time.monotonic() - start < FOR_EVER
 
 
+def test_nothing_is_left_where_a_worker_cannot_be_started(monkeypatch):
+    process_class = multiprocessing.get_context("forkserver").Process
+    start, pids = process_class.start, []
+
+    def start_one(process):
+        if pids:
+            raise OSError("there are too many processes")
+        start(process)
+        pids.append(process.pid)
+
+    monkeypatch.setattr(process_class, "start", start_one)
+    with pytest.raises(OSError, match="too many processes"):
+        try:
+            ProcVecEnv([Misbehaves] * 2, context="forkserver", close_timeout=HANG)
+        except OSError:
+            assert pids and gone(*pids)  # while the traceback holds the other end of the line
+            raise
+
+
 def test_a_timeout_of_zero_is_closable_at_once(tmp_path):
     path = tmp_path / "closed"
     vec = ProcVecEnv([partial(Filed, path, 0), partial(Filed, path, 1)], step_timeout=0.0, close_timeout=HANG)
@@ -821,8 +843,9 @@ def test_an_env_without_spaces_is_named():
         ProcVecEnv([Bare])
 
 
-def test_the_event_loop_is_free_while_workers_are_busy(build, gate):
-    vec = build([Misbehaves])
+@pytest.mark.parametrize("step_timeout", [None, HANG], ids=["no-limit", "limit"])
+def test_the_event_loop_is_free_while_workers_are_busy(build, gate, step_timeout):
+    vec = build([Misbehaves], step_timeout=step_timeout)
     vec.set_attr("gate", gate)
 
     async def play():
@@ -886,12 +909,14 @@ def test_a_handler_that_raises_in_the_middle_of_calls_never_hangs(tmp_path):
 def test_a_handler_that_raises_at_any_line_of_a_step_never_hangs(tmp_path):
     """A tracer stands in for the signal: it raises where it is told to, once, at each line in turn.
 
-    In the module of ``ProcVecEnv`` it does not: a tracer, unlike a signal, comes between a lock and its release.
+    In the modules of ``ProcVecEnv`` and its base, it does not: a tracer, unlike a signal, comes between a lock and its
+    release.
     """
     ran = run_script(
         tmp_path,
         """
         import inspect
+        from sekai.vector.remote import RemoteVecEnv
 
         class Alarm(Exception):
             pass
@@ -902,7 +927,7 @@ def test_a_handler_that_raises_at_any_line_of_a_step_never_hangs(tmp_path):
             def trace(frame, event, argument):
                 nonlocal left
                 path = frame.f_code.co_filename
-                if event == "line" and path.startswith(folder) and path != inspect.getfile(ProcVecEnv):
+                if event == "line" and path.startswith(folder) and path not in with_locks:
                     left -= 1
                     if left < 0:
                         raise Alarm
@@ -912,6 +937,7 @@ def test_a_handler_that_raises_at_any_line_of_a_step_never_hangs(tmp_path):
 
         if __name__ == "__main__":
             folder = os.path.dirname(sys.modules["sekai.vector"].__file__)
+            with_locks = {inspect.getfile(kind) for kind in (ProcVecEnv, RemoteVecEnv)}
             vec, line, rang, died = None, 0, True, 0
             while rang:
                 vec = vec or ProcVecEnv([Misbehaves] * 2)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+import signal
 import threading
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -279,6 +281,25 @@ def test_some_sub_envs_go_back_elsewhere_and_the_others_go_on(name, wrapped, aut
                 assert_same(three[row], two_part[row])
 
 
+def test_a_frozen_sub_env_goes_on_acting_as_it_did_when_another_is_restored():
+    acted = []
+
+    class Seen(Arrays):
+        def _step(self, actions):
+            acted.append(actions.tolist())
+            return super()._step(actions)
+
+    vec = Seen(2, autoreset=False, max_episode_steps=2)
+    vec.reset(seed=0)
+    kept = vec.snapshot([0])
+    for actions in ([1, 1], [0, 1]):
+        vec.step(actions)
+    assert vec.frozen.all()
+    vec.restore(kept, [0])
+    vec.step([0, 0])
+    assert acted[-1] == [0, 1]
+
+
 @pytest.mark.parametrize("name", [*HERE, pytest.param("proc", marks=pytest.mark.slow)])
 def test_branches_of_one_sub_env_equal_each_other_under_equal_actions(name):
     if name == "drawn":
@@ -535,12 +556,30 @@ def test_what_cannot_be_read_changes_no_sub_env(name):
         column = kept.columns["env"].copy()
         column[2] = column[2][:40]
         columns = {**kept.columns, "env": column}
-        torn = Snapshot(kept.market, (kept.observation_space, kept.action_space), columns, {}, None)
+        spaces = kept.observation_space, kept.action_space
+        torn = Snapshot(kept.market, spaces, kept.kept._replace(columns=columns))
         play(vec, actions_of(vec, 2))
         expected = vec.call("path")
         error = ValueError if name == "sync" else sekai.VecEnvWorkerError
         refused(lambda: vec.restore(torn), error, "sub-env 2: .*expected what snapshot")
         assert vec.call("path") == expected
+
+
+@pytest.mark.parametrize("name", ["sync", "proc"])
+def test_columns_that_are_missing_or_of_another_dtype_are_refused(name):
+    with {**HERE, **PROC}[name](N) as vec:
+        vec.reset(seed=0)
+        kept = vec.snapshot()
+        (shown,) = set(kept.columns) - {"env"}
+        for columns in (
+            {"env": kept.columns["env"]},
+            {**kept.columns, shown: kept.columns[shown].astype(np.float16)},
+            {**kept.columns, "more": np.zeros(N)},
+        ):
+            spaces = kept.observation_space, kept.action_space
+            other = Snapshot(kept.market, spaces, kept.kept._replace(columns=columns))
+            refused(lambda other=other: vec.restore(other), ValueError, "the layout of its columns")
+        assert vec.snapshot() == kept
 
 
 class Picky(Brief):
@@ -568,6 +607,65 @@ def test_an_env_that_refuses_in_the_middle_leaves_none_restored(name):
         assert vec.snapshot() == before
         vec.restore(kept[[3, 1]], [1, 3])
         assert [len(path) for path in vec.call("path")] == [6, 4, 6, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared_memory", [True, False], ids=["shared", "pipe"])
+def test_those_of_a_worker_in_which_none_refuses_go_back_too(shared_memory):
+    env_fns = [lambda kind=kind: TimeLimit(kind(), 6) for kind in (Walk, Walk, Picky, Picky)]
+    with ProcVecEnv(env_fns, autoreset=False, num_workers=2, shared_memory=shared_memory) as vec:
+        vec.reset(seed=0)
+        play(vec, actions_of(vec, 3))
+        vec.set_attr("path", [[0.5] * 99], indices=[2])
+        kept = vec.snapshot()
+        play(vec, actions_of(vec, 3))
+        before, shown = [(len(path), path[-1]) for path in vec.call("path")], vec.step([0] * 4)
+        assert vec.frozen.all()
+        refused(lambda: vec.restore(kept), sekai.VecEnvWorkerError, "sub-env 2: ValueError: 99 is too far")
+        assert [(len(path), path[-1]) for path in vec.call("path")] == before
+        assert vec.frozen.all()
+        assert_same(vec.step([0] * 4), shown)
+        refused(lambda: vec.restore(kept[2], 3), sekai.VecEnvWorkerError, "sub-env 3: ValueError: 99 is too far")
+
+
+class Waits(Brief):
+    """Waits in its restore() until it is told to go on."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def restore(self, snapshot):
+        (self.folder / "waits").touch()
+        for _ in range(6000):
+            if (self.folder / "goes on").exists():
+                break
+            time.sleep(0.01)
+        super().restore(snapshot)
+
+
+@pytest.mark.slow
+def test_a_restore_that_is_interrupted_asks_for_a_reset(tmp_path):
+    def press():
+        for _ in range(6000):
+            if (tmp_path / "waits").exists():
+                break
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    with ProcVecEnv([Walk, lambda: Waits(tmp_path)], num_workers=2) as vec:
+        vec.reset(seed=0)
+        kept = vec.snapshot()
+        expected = play(vec, actions_of(vec, 3))
+        thread = threading.Thread(target=press)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            vec.restore(kept)
+        thread.join()
+        (tmp_path / "goes on").touch()
+        for call in (vec.snapshot, lambda: vec.step([0, 0]), lambda: vec.restore(kept[0], 0)):
+            refused(call, sekai.ResetRequired, r"call reset\(\)")
+        vec.restore(kept)
+        assert_same(expected, play(vec, actions_of(vec, 3)))
 
 
 def test_markets_of_one_sub_env_are_restored_all_or_none():
@@ -1124,8 +1222,29 @@ class Slotted(Walk):
         return StepResult(super().step(action).observation, self.shown, False, False, {})
 
 
+class Tucked(Walk):
+    """Holds a number where only a property reads it, and another from its second step on."""
+
+    @property
+    def level(self):
+        return vars(self)["level"]
+
+    def reset(self, *, seed=None, options=None):
+        vars(self)["level"] = 0.0
+        vars(self).pop("late", None)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        vars(self)["level"] = self.level + (10.0 if hasattr(self, "late") else 1.0)
+        if self.level > 1.0:
+            self.late = True
+        return StepResult(super().step(action).observation, self.level, False, False, {})
+
+
 @pytest.mark.parametrize(
-    "make", [Bound, lambda: Peeking(TimeLimit(Bound(), 99)), Slotted], ids=["self", "inner", "slots"]
+    "make",
+    [Bound, lambda: Peeking(TimeLimit(Bound(), 99)), Slotted, Tucked],
+    ids=["self", "inner", "slots", "property"],
 )
 def test_an_env_is_itself_again_with_all_it_refers_to(make):
     env, other = make(), make()
@@ -1262,6 +1381,8 @@ def test_snapshots_are_equal_by_what_they_hold_and_stay_as_they_are():
     assert Snapshot.concatenate(list(kept)) == kept == kept[:] == vec.snapshot(range(N))
     with pytest.raises(ValueError, match="WRITEABLE"):
         kept.columns["state.price"].flags.writeable = True
+    with pytest.raises(TypeError, match="item assignment"):
+        kept.shared["params.fee"] = 0.0
     torn = pickle.loads(pickle.dumps(kept))
     torn.columns["state.trades"] = torn.columns["state.trades"][:1]
     refused(lambda: vec.restore(torn), ValueError, r"restore\(snapshot\): state.trades: expected 4 entries, got 1")

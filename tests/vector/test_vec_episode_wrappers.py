@@ -298,7 +298,7 @@ def test_a_window_of_frames_that_has_gone_a_long_way(autoreset):
 
 
 def test_many_frames_in_several_blocks():
-    n, k, width = 700, 5, 33  # 462 kB of stacks
+    n, k, width = 1900, 5, 33  # 1.25 MB of stacks
     rng = np.random.default_rng(0)
     frames = FrameRows(n, k, (width,), np.dtype(np.float32))
     buffers, given = Buffers(), [np.zeros((n, width), np.float32)] * k

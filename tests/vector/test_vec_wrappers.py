@@ -11,6 +11,7 @@ import pytest
 from backends import KINDS, on_rows, scripted
 from toys import BOX1, INF, Draws, NativeToy, NCount, T, Toy, Z
 
+import sekai
 from sekai import (
     AsyncVecEnv,
     Box,
@@ -653,3 +654,21 @@ def test_over_a_native_env_no_wrapper_builds_a_dict(keep, monkeypatch):
         assert [s.extra["env_index"] for s in (infos.final("episode") if len(infos.done) else [])] == list(infos.done)
     with pytest.raises(AssertionError, match="dict 0 was built"):
         infos[0]  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["VecNormalizeObservation", "VecDtypeObservation"])
+def test_over_a_native_env_terminal_observations_pass_through_what_a_subclass_writes(keep, name):
+    kit = getattr(sekai, name)
+
+    class Sevens:
+        def final_observation(self, obs):
+            return super().final_observation(obs) * 0.0 + 7.0
+
+    class Own(Sevens, kit):
+        pass
+
+    given = (np.float64,) if name == "VecDtypeObservation" else ()
+    vec = Own(keep(NativeToy([T(1), T(2)])), *given)
+    vec.reset()
+    infos = vec.step(Z(vec)).infos
+    assert infos.done.tolist() == [0] and infos.final("final_observation").tolist() == [[7.0]]

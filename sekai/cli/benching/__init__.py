@@ -1,1 +1,1 @@
-"""What ``sekai bench`` measures with: the copies, their times, their profiles, the report."""
+"""What ``sekai bench`` measures with: the sub-envs, their times, their profiles, the report."""

@@ -1,4 +1,4 @@
-"""Builds the copies that ``sekai bench`` measures, and measures them."""
+"""Builds the sub-envs that ``sekai bench`` measures, and measures them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from sekai.cli.benching.profiling import Profile, SubEnvClock, profile
 from sekai.cli.benching.timing import Block, Cell, Stepper, take_turns
+from sekai.cli.building import build_sub_envs, check_settings, find_spec, modes_of
 from sekai.cli.common import CommandError, mistakes_of_the_user
-from sekai.cli.copies import build_copies, check_settings, find_spec, modes_of
 from sekai.cli.options import RANDOM, parse_settings
 from sekai.cli.policies import Policy, choose_policy
 from sekai.cores import usable_cores
@@ -19,7 +19,7 @@ from sekai.progress import progress_bar
 from sekai.registry.build import choose_mode, entry_point_of
 from sekai.vector import VecEnv, VecNormalizeObservation, VecNormalizeReward, VecRecordEpisodeStatistics
 
-#: Numbers of copies: in mode "native", and in the modes that step one object per copy.
+#: Numbers of sub-envs: in mode "native", and in the modes that step one object per sub-env.
 DEFAULT_NATIVE, DEFAULT_OTHERS = (1, 64, 1024, 16_384), (1, 8, 64)
 #: How often the cells take turns.
 ROUNDS = 5
@@ -114,7 +114,7 @@ class TestBed:
         """What a cell measures; for a profile with clocks around the sub-envs, where there are any."""
         vector_kwargs = {"num_workers": cell.workers} if cell.mode == "proc" else None
         wrappers = (SubEnvClock,) if clocks and cell.mode != "native" else ()
-        vec = build_copies(self.spec, cell.num_envs, cell.mode, self.settings, vector_kwargs, wrappers)
+        vec = build_sub_envs(self.spec, cell.num_envs, cell.mode, self.settings, vector_kwargs, wrappers)
         try:
             with mistakes_of_the_user():
                 for name in self._args.wrap:
@@ -126,7 +126,7 @@ class TestBed:
 
     def _stepper(self, vec: VecEnv[Any, Any]) -> Stepper:
         policy = choose_policy(vec, self._args.policy, self._args.seed)
-        if self._args.policy == RANDOM:
+        if self._args.policy == RANDOM and not vec.has_action_mask:
             policy = _prepared(policy)
         return Stepper(vec, policy, self._args.seed)
 
@@ -138,12 +138,12 @@ def _prepared(policy: Policy) -> Policy:
 
 
 def _workers(wanted: Sequence[int] | None, num_envs: int) -> Sequence[int]:
-    """The numbers of workers that were asked for, or by default one for each core; there are no more than copies."""
+    """The numbers of workers that were asked for, or by default one for each core; there are no more than sub-envs."""
     return tuple(dict.fromkeys(min(number, num_envs) for number in wanted or (usable_cores(),)))
 
 
 def _threads(wanted: Sequence[int] | None, num_envs: int) -> Sequence[int]:
-    """The numbers of threads that were asked for, no more than copies, or by default one, and all for a large batch.
+    """The numbers of threads that were asked for, no more than sub-envs, or by default one, and all for a large batch.
 
     Raises:
         CommandError: There are fewer.

@@ -134,7 +134,7 @@ def _place(cell: Cell) -> str:
 
 def _profile_as_text(cell: Cell, profile: Profile) -> str:
     place = _place(cell)
-    title = f"{cell.mode}, {number_of(cell.num_envs, 'copy', 'copies')}" + ("" if place == "-" else f", {place}")
+    title = f"{cell.mode}, {number_of(cell.num_envs, 'sub-env', 'sub-envs')}" + ("" if place == "-" else f", {place}")
     title += f": {format_time(profile.seconds_per_step)} a step, {profile.slowdown:.2f} times that without the clocks"
     shares = profile.shares
     rows = [(f"  {part}", f"{shares[part]:.1%}", format_time(seconds)) for part, seconds in profile.parts.items()]

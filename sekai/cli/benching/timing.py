@@ -76,7 +76,7 @@ class Cell:
 
     Attributes:
         mode: One of ``sekai.registry.build.MODES``.
-        num_envs: Number of copies.
+        num_envs: Number of sub-envs.
         threads: Threads of large native batches; None in the other modes.
         workers: Worker processes of mode "proc"; None in the other modes.
         first_step_seconds: Time in ``reset()`` and the first ``step()``.
@@ -97,7 +97,7 @@ class Cell:
 
     @property
     def speeds(self) -> list[float]:
-        """Steps of single copies per second of ``step()``, one per round."""
+        """Steps of single sub-envs per second of ``step()``, one per round."""
         return [block.steps * self.num_envs / block.seconds for block in self.blocks]
 
     @property
@@ -107,7 +107,7 @@ class Cell:
 
     @property
     def seconds_per_step(self) -> float:
-        """Seconds that one ``step()`` of all copies takes; NaN before the first round."""
+        """Seconds that one ``step()`` of all sub-envs takes; NaN before the first round."""
         return self.num_envs / self.env_steps_per_second
 
     @property

@@ -51,8 +51,8 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         """Step the env.
 
         Returns:
-            Observation, reward, terminated, truncated, info: copies, the observation in the dtypes of its space, the
-            ``EpisodeStats`` of ``RecordEpisodeStatistics`` as gymnasium's "r", "l" and "t".
+            Observation, reward, terminated, truncated, info, all copies, the observation in the dtypes of its space,
+            the ``EpisodeStats`` of ``RecordEpisodeStatistics`` as gymnasium's "r", "l" and "t".
         """
         step = self.sekai_env.step(action)
         observation = layout.copy_row(self.sekai_env.observation_space, step.observation)

@@ -32,7 +32,7 @@ def register_with_gymnasium(id: str) -> str:
         id: The id in sekai.
 
     Returns:
-        The id in gymnasium: ``"sekai/MarketMaking-v0"`` for ``"MarketMaking-v0"``; an id with a namespace stays as it
+        The id in gymnasium, ``"sekai/MarketMaking-v0"`` for ``"MarketMaking-v0"``; an id with a namespace stays as it
         is.
 
     Raises:

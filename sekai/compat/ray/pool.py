@@ -82,8 +82,8 @@ class RemoteShard:
 
     def keep(self, state: State, count: int, every: int) -> None:
         """Go on from another state from now on, in which the first ``count`` commands are through."""
-        is_altered = self.shared is None or bool(differing(self.shared, state.snapshot.shared))
-        self.state, self.shared, self.due = ray.put(state), state.snapshot.shared, every
+        is_altered = self.shared is None or bool(differing(self.shared, state.snapshot.kept.shared))
+        self.state, self.shared, self.due = ray.put(state), state.snapshot.kept.shared, every
         self.keeping = None  # one that is on its way counts the commands from before
         for each in self.since[:count]:
             if each.sets is not None:

@@ -41,41 +41,41 @@ def rollout(
     max_retries: int = _RETRIES,
     progress: bool = True,
 ) -> Any:
-    """Roll out a policy in many rows, shard by shard on the machines of a Ray cluster.
+    """Roll out a policy in many sub-envs, shard by shard on the machines of a Ray cluster.
 
-    It gives what ``sekai.rollout`` gives of all rows at once, bit for bit, whatever the size of shards, the number of
-    machines and what is lost on the way, where rows do not depend on each other: where the policy's action for a row
-    follows from that row alone, as those of a policy of rows do, and where the market draws from its streams. A market
-    that has drawn from ``rng``, or a wrapper that gathers statistics over rows, is refused. A policy that is a plain
-    function of a batch is called with the batch of a shard, and has to be the same for a row in any batch: one with
-    a number for each row, or with a generator, belongs into a ``PerShard``.
+    It gives what ``sekai.rollout`` gives of all sub-envs at once, bit for bit, whatever the size of shards, the number
+    of machines and what is lost on the way, where sub-envs do not depend on each other: where the policy's action for
+    one follows from its observation alone, as those of a policy of rows do, and where the market draws from its
+    streams. A market that has drawn from ``rng``, or a wrapper that gathers statistics over sub-envs, is refused. A
+    policy that is a plain function of a batch is called with the batch of a shard, and has to be the same for a row in
+    any batch: one with a number for each sub-env, or with a generator, belongs into a ``PerShard``.
 
-    Rows are cut into shards of a fixed size. A task builds the environment of its rows, with their arguments alone and
-    the seeds that they have in the whole, rolls it out, in one compiled loop where that can be, on one thread, and
-    hands back the record or a summary. What is defined in a script travels with it; a module of your own has to be
+    Sub-envs are cut into shards of a fixed size. A task builds a VecEnv of its own, with their arguments alone and the
+    seeds that they have in the whole, rolls it out, in one compiled loop where that can be, on one thread, and hands
+    back the record or a summary. What is defined in a script travels with it; a module of your own has to be
     importable on every machine (see Ray's ``runtime_env``).
 
     A task whose process or node dies is run again, on any machine. What a market or a policy raises is raised here as
-    it is, not tried again; its cause has the rows and the traceback of the task.
+    it is, not tried again; its cause names the sub-envs and has the traceback of the task.
 
     Ray is used as you have initialised it; otherwise ``ray.init()`` does, with its defaults: the cluster that
     ``RAY_ADDRESS`` names, or that this machine belongs to, or else all cores of this machine, until this process ends
     or ``ray.shutdown()``.
 
     Args:
-        make: An id, an ``EnvSpec``, or a callable that takes a ``range`` of rows and returns a VecEnv of these:
+        make: An id, an ``EnvSpec``, or a callable that takes a ``range`` of sub-envs and returns a VecEnv of these:
             ``lambda rows: Market(len(rows), speed=speeds[rows.start : rows.stop])``. It is built anew for each shard.
         policy: As ``sekai.rollout`` takes it; or a ``PerShard``, for one that is built from the environment.
         steps: The number T of steps.
-        num_envs: The number N of rows.
+        num_envs: The number N of sub-envs.
         seed: As ``VecEnv.reset`` takes it, but for generators; None for one drawn now.
         options: Of the reset, as ``VecEnv.reset`` takes them.
-        start: Instead of a reset, a snapshot of N rows, or of one for all.
+        start: Instead of a reset, a snapshot of N sub-envs, or of one for all.
         kwargs: With an id, what ``sekai.make_vec`` takes by keyword: arguments of the environment,
-            ``vectorization_mode`` and so on. Those that are one number per row are cut with the rows, also in price
-            models; what rows share is not, even if it is as long. Where a market does not say which an argument is,
+            ``vectorization_mode`` and so on. Those that are one number per sub-env are cut with them, also in price
+            models; what is one for all is not, even if it is as long. Where a market does not say which an argument is,
             ValueError; a callable does.
-        shard_size: Rows of a shard; None for 4096.
+        shard_size: Sub-envs of a shard; None for 16,384 up to 256 steps, and fewer of longer rollouts, down to 4,096.
         infos: The keys of the infos to keep.
         summarise: Takes the ``Rollout`` of a shard, in its task, and returns what travels back instead of it. The
             memory of the record is used again: do not keep it there.
@@ -83,7 +83,7 @@ def rollout(
         max_in_flight: Shards at most that are under way, or done and not taken yet, so that memory is bounded; None for
             two for each task that the cluster has the cores to run at once.
         num_cpus: Cores of a task; its kernels use as many threads.
-        max_retries: How often a task is run again that was lost; -1 for always.
+        max_retries: How often a task is run again that was lost, 5 times by default; -1 for always.
         progress: Draw a progress bar, if stderr is a terminal and tqdm is installed.
 
     Returns:
@@ -92,9 +92,9 @@ def rollout(
     Raises:
         TypeError: An argument is of the wrong type.
         ValueError: An argument is out of its range, or is not to be cut.
-        DependentRows: Rows depend on each other.
+        DependentRows: Sub-envs depend on each other.
         EnvNotFound: Nothing is registered under the id.
-        KeyError: No row's info has one of the keys in the first step.
+        KeyError: No sub-env's info has one of the keys in the first step.
         VecEnvWorkerError: A shard was lost more than ``max_retries`` times, what it needs could not be read there (a
             module that is not installed, say), or what it raised cannot be pickled.
 
@@ -166,7 +166,7 @@ def rollout_shards(
         start: Likewise.
         kwargs: Likewise.
         shard_size: Likewise.
-        infos: Likewise; a row of each shard has to have each key in the first step.
+        infos: Likewise; a sub-env of each shard has to have each key in the first step.
         summarise: Likewise.
         max_in_flight: Likewise.
         num_cpus: Likewise.
@@ -174,7 +174,8 @@ def rollout_shards(
         progress: Likewise.
 
     Yields:
-        The rows of a shard, and its ``Rollout``, whose arrays are read-only, or what ``summarise`` has made of it.
+        The sub-envs of a shard, as a range, and its ``Rollout``, whose arrays are read-only, or what ``summarise`` has
+        made of it.
 
     Raises:
         Exception: What ``rollout`` raises.
@@ -213,7 +214,7 @@ def _results(
     waiting = iter(range(len(sharded)))
     running: dict[Any, int] = {}
     try:
-        with progress_bar(sharded.rows[-1].stop, "row", wanted=progress) as advance:
+        with progress_bar(sharded.rows[-1].stop, "sub-env", wanted=progress) as advance:
             while True:
                 for k in waiting:
                     running[task.remote(work, sharded.shard(k), max(int(num_cpus), 1))] = k

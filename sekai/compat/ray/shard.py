@@ -232,7 +232,8 @@ class Shard:
     def _reseed(self, seeds: Any, rows: Any) -> None:
         self._vec.reseed(seeds, rows)
 
-    def _call(self, rows: Any, method: str, arguments: Any, keywords: Any) -> bytes:
+    def _call(self, rows: Any, told: tuple[str, Any, Any]) -> bytes:
+        method, arguments, keywords = told
         if rows is None:
             return _dumps(self._vec.call(method, *arguments, **keywords), f"call({method!r})")
         return _dumps(self._vec.call_at(rows, method, *arguments, **keywords), f"call_at(indices, {method!r})")
@@ -248,7 +249,7 @@ class Shard:
 
     def _check(self, snapshot: Snapshot, rows: Any, parameters: str) -> None:
         """Look at what is to be restored; nothing changes."""
-        self._vec._restorers(snapshot, rows, parameters)
+        self._vec._restorer(snapshot, rows, parameters)
 
     def _restore(self, snapshot: Snapshot, rows: Any, parameters: str, keeps: bool) -> State | str | None:
         """Restore, and tell the state then if ``keeps``."""

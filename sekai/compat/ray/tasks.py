@@ -21,7 +21,7 @@ from sekai.shards.rolling import Shard, Work
 #: Whether threads are the user's to say, as in worker processes of a ``ProcVecEnv``.
 _ARE_TOLD = "SEKAI_NUM_THREADS" in os.environ
 
-#: The last record, where work hands back no part of it.
+#: The last record that was summarised; what came of it has been pickled when the next task begins.
 _memory: dict[Any, Rollout] = {}
 
 
@@ -87,6 +87,6 @@ def run_shard(work: Work, shard: Shard, num_threads: int) -> Any:
     """Roll out a shard; what it hands back, or a ``Failure``."""
     try:
         with threads_of_task(num_threads):
-            return work.do(shard, None if work.summarise is None else _memory)
+            return work.do(shard, _memory)
     except (Exception, SystemExit) as error:  # an exit would be taken for a loss
         return Failure.of(error)

@@ -6,6 +6,7 @@ import inspect
 import pickle
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,15 +31,15 @@ from sekai.snapshots.parts import cut_whole, join_kept
 from sekai.snapshots.snapshot import Kept
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
-from sekai.vector.failures import worker_error
 from sekai.vector.guard import CallGuard
+from sekai.vector.remote import RemoteVecEnv
 
 #: What the kit refuses in a shard and its callers are promised, by name.
 _REFUSALS: dict[str, type[Exception]] = {kind.__name__: kind for kind in (TypeError, ValueError, NotImplementedError)}
 
 
-class RayVecEnv(VecEnv[ObsType, ActType]):
-    """Sub-envs in shards, each a VecEnv of its rows in a Ray actor, on this machine or others.
+class RayVecEnv(RemoteVecEnv[ObsType, ActType]):
+    """Sub-envs in shards, each a VecEnv of some of them in a Ray actor, on this machine or others.
 
     For training with a market whose step is heavy: a step costs a message to each shard and back, about two ms,
     whatever the shard holds. A shard is a native env where the market has one, else a ``SyncVecEnv``. What a sub-env
@@ -56,17 +57,17 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
 
     An exception in the market is none: it is raised at once, as ``VecEnvWorkerError`` with the remote traceback, and
     nothing is repeated. Its rank is the first sub-env of the shard, which counts its own from 0. Other shards may have
-    made the step, and the next call works.
+    made the step, or gone on from the snapshot of a ``restore()``, and the next call works.
 
     Actors use one thread each, or as many as ``ray_options={"num_cpus": ...}`` says. Ray is used as you have
     initialised it, otherwise as ``rollout`` does.
 
     Args:
-        make: What the sub-envs are built from: an id, an ``EnvSpec``, or a callable that takes a ``range`` of rows and
+        make: What the sub-envs are built from: an id, an ``EnvSpec``, or a callable that takes a ``range`` of them and
             returns a VecEnv of these. It is sent to the actors with cloudpickle.
         num_envs: The number N of sub-envs.
         kwargs: Of an id, what ``make_vec`` takes by keyword besides ``num_envs``; parameters with one value per sub-env
-            are cut with the rows.
+            are cut with them.
         num_shards: How many actors share the sub-envs, as evenly as it goes; None for one per CPU of the cluster, and
             at most one per sub-env.
         snapshot_every: After how many calls that change a shard its state is kept anew. Fewer cost more time, more
@@ -90,6 +91,9 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
         >>> vec = RayVecEnv(lambda rows: MyVecEnv(len(rows)), 64)
     """
 
+    _CALL, _GET_ATTR = "call", "get_attr"
+    _pool: ShardPool
+
     def __init__(
         self,
         make: Any,
@@ -110,7 +114,7 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
         every = check_count(snapshot_every, "snapshot_every", 0)
         restarts = check_count(max_restarts, "max_restarts", 0)
         self._step_timeout = None if step_timeout is None else check_seconds(step_timeout, "step_timeout")
-        self._close_timeout = check_seconds(close_timeout, "close_timeout")
+        close_seconds = check_seconds(close_timeout, "close_timeout")
         options = dict(ray_options or {})
         for name in ("max_restarts", "max_task_retries", "max_concurrency", "lifetime", "name"):
             if name in options:
@@ -124,12 +128,13 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
         parts = [range(rows.start, rows.stop) for rows in self._slices]
         builds = [(rows, cloudpickle.dumps(maker.of(rows))) for rows in parts]
         self._pool = ShardPool(builds, options, every, restarts)
+        self._stop = partial(self._pool.stop, close_seconds)
         self._guard = CallGuard(type(self).__name__, self._pool.lock)
         try:
             self._take_over(self._pool.build())
         except BaseException:
             self._closed = True
-            self._pool.stop(self._close_timeout)
+            self._stop()
             raise
 
     def _take_over(self, descriptions: Sequence[Description]) -> None:
@@ -176,62 +181,6 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
 
     # -- steps ---------------------------------------------------------------------------------------------
 
-    def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments, each shard its own (see ``VecEnv.step``).
-
-        Raises:
-            VecEnvWorkerError: A sub-env failed, or a shard was lost too often or took longer than ``step_timeout``.
-            AsyncCallPending: An earlier call is still running, in another thread or task.
-        """
-        self._require_open("step()")
-        with self._guard("step()"):
-            self._require_open("step()")
-            self._pool.settle(self._step_timeout)
-            return self._step_result(self._pool.exchange(self._step_commands(actions), self._step_timeout))
-
-    async def async_step(self, actions: Any) -> VecStepResult[Any]:
-        """``step()``, with the event loop free while the shards are busy."""
-        self._require_open("step()")
-        with self._guard("step()"):
-            self._require_open("step()")
-            await self._pool.async_settle(self._step_timeout)
-            return self._step_result(await self._pool.async_exchange(self._step_commands(actions), self._step_timeout))
-
-    def reset(
-        self,
-        *,
-        seed: list[SeedType] | SeedType = None,
-        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-    ) -> VecResetResult[Any]:
-        """Reset all environments (see ``VecEnv.reset``).
-
-        Raises:
-            VecEnvWorkerError: A sub-env failed, or a shard was lost too often or took longer than ``step_timeout``.
-            AsyncCallPending: An earlier call is still running, in another thread or task.
-        """
-        self._require_open("reset()")
-        with self._guard("reset()"):
-            self._require_open("reset()")
-            commands = self._reset_commands(seed, options)
-            self._pool.settle(self._step_timeout)
-            self._has_reset = False
-            return self._reset_result(self._pool.exchange(commands, self._step_timeout))
-
-    async def async_reset(
-        self,
-        *,
-        seed: list[SeedType] | SeedType = None,
-        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-    ) -> VecResetResult[Any]:
-        """``reset()``, with the event loop free while the shards are busy."""
-        self._require_open("reset()")
-        with self._guard("reset()"):
-            self._require_open("reset()")
-            commands = self._reset_commands(seed, options)
-            await self._pool.async_settle(self._step_timeout)
-            self._has_reset = False
-            return self._reset_result(await self._pool.async_exchange(commands, self._step_timeout))
-
     def _step_commands(self, actions: Any) -> list[Command]:
         self._require_reset()
         batch = inputs.check_actions(self.action_space, self.num_envs, actions)
@@ -267,7 +216,7 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
         return self._reset_rows("reset_envs()", rows, command)
 
     def _autoreset_options_of(self, rows: NDArray[np.intp]) -> list[OptionsType]:
-        return self._ask_rows("reset_frozen()", rows, "autoreset_options", ())
+        return self._ask_rows("reset_frozen()", rows, "autoreset_options")
 
     def _reset_rows(
         self, name: str, rows: NDArray[np.intp], command: Callable[[NDArray[np.intp], NDArray[np.intp]], Command]
@@ -336,17 +285,6 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
         """Whether a sub-env of a shard has masks."""
         return self._has_action_mask
 
-    def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment, found as in the VecEnv of its shard.
-
-        A call may change the market, and is repeated after a loss as steps are.
-
-        Raises:
-            VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.
-        """
-        self._require_open("call()")
-        return self._ask_rows("call()", np.arange(self.num_envs), "call", (method, args, kwargs))
-
     def call_at(self, indices: Any, method: str, *args: Any, **kwargs: Any) -> list[Any]:
         """``call()`` for some sub-envs.
 
@@ -355,19 +293,8 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
         """
         self._require_open("call_at()")
         if self._calls_all:  # or it would be some shards alone that change
-            return super().call_at(indices, method, *args, **kwargs)
-        rows = inputs.check_rows(indices, self.num_envs, "call_at(indices, ...)", distinct=True)
-        return self._ask_rows("call_at()", rows, "call", (method, args, kwargs))
-
-    def get_attr(self, name: str, indices: Any = None) -> list[Any]:
-        """An attribute of sub-envs (see ``VecEnv.get_attr``).
-
-        Raises:
-            VecEnvWorkerError: There is no such name, or its value cannot be pickled.
-        """
-        self._require_open("get_attr()")
-        rows = inputs.check_rows(indices, self.num_envs, "get_attr(indices=...)")
-        return self._ask_rows("get_attr()", rows, "get_attr", (name,))
+            return VecEnv.call_at(self, indices, method, *args, **kwargs)
+        return super().call_at(indices, method, *args, **kwargs)
 
     def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None, *, force: bool = False) -> None:
         """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
@@ -403,8 +330,8 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
     # -- snapshots -----------------------------------------------------------------------------------------
 
     @property
-    def _snapshot_kind(self) -> str:
-        return " in ".join(self._market)
+    def _snapshot_market(self) -> tuple[str, ...]:
+        return (" in ".join(self._market),)
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
         """What the shards tell of sub-envs.
@@ -425,7 +352,7 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
             return kept._replace(columns={name: column[order] for name, column in kept.columns.items()})
         return kept
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         """Show the shards what their sub-envs are to go on from.
 
         Raises:
@@ -441,7 +368,7 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
 
             def make(mine: NDArray[np.intp], places: NDArray[np.intp]) -> Command:
                 own = {key: column[places] for key, column in columns.items()}
-                part = Snapshot(self._market, spaces, own, kept.shared, None if wholes is None else next(whole))
+                part = Snapshot(self._market, spaces, Kept(own, kept.shared, None if wholes is None else next(whole)))
                 return Command(name, (part, None if wholes is not None else mine, parameters, *more))
 
             return make
@@ -461,13 +388,6 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
 
     def _each(self, command: Command) -> list[Command]:
         return [command] * len(self._slices)
-
-    def _exchange(self, name: str, commands: Sequence[Command | None]) -> list[Any]:
-        self._require_open(name)
-        with self._guard(name):
-            self._require_open(name)
-            self._pool.settle(self._step_timeout)
-            return self._pool.exchange(commands, self._step_timeout)
 
     def _of_rows(
         self,
@@ -500,7 +420,7 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
                 raise (refusals or {})[error.exc_type](error.message) from error
             raise
 
-    def _ask_rows(self, name: str, rows: NDArray[np.intp], command: str, general: tuple[Any, ...]) -> list[Any]:
+    def _ask_rows(self, name: str, rows: NDArray[np.intp], command: str, *general: Any) -> list[Any]:
         """The values of some sub-envs, in the order of the rows."""
         is_all = len(rows) == self.num_envs and bool((rows == np.arange(self.num_envs)).all())
         values, places = self._of_rows(
@@ -514,22 +434,6 @@ class RayVecEnv(VecEnv[ObsType, ActType]):
 
     def __reduce__(self) -> Any:
         raise TypeError("a RayVecEnv has actors and cannot be pickled or copied; make another one")
-
-    def close(self) -> None:
-        """Close every shard and end the actors; closing again does nothing.
-
-        A shard that has not answered after ``close_timeout`` seconds is killed. Without a call of this, Ray ends the
-        actors when this object is gone.
-
-        Raises:
-            VecEnvWorkerError: A shard could not be closed; all actors have ended.
-        """
-        if self._closed:
-            return
-        self._closed = True
-        failures = self._pool.stop(self._close_timeout)
-        if failures:
-            raise worker_error(failures)
 
 
 def make_ray_vec_env(

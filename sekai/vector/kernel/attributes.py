@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -139,9 +139,8 @@ class ParametersAsAttributes(NativeVecEnv[ObsType, ActType]):
         try:
             given = {**before, **changed}
             values = check_parameters(definition, given)
-            if self._has_reset and self.held_parameters and not self.held_parameters.keys() & changed:
-                held = {path: self._read_column(column) for path, column in self.held_parameters.items()}
-                check_parameters(definition, {**given, **held})
+            if self._has_reset and not self.held_parameters.keys() & changed:
+                self._check_held(given, self._read_column)
             self._install(values, changed)
             if self._uses_streams and self._has_reset:
                 self.streams  # noqa: B018 - those of the reset, if nothing has asked for them yet
@@ -149,6 +148,34 @@ class ParametersAsAttributes(NativeVecEnv[ObsType, ActType]):
             self.__dict__.update(here)
             self._bind_clock_and_streams()
             raise
+
+    def _check_held(self, given: Mapping[str, Any], read_column: Callable[[str], Any]) -> None:
+        """Check parameters with what episodes under way began with.
+
+        Args:
+            given: The parameters.
+            read_column: What reads a column of these episodes' state.
+
+        Raises:
+            ValueError: The market refuses them.
+        """
+        if self.held_parameters:
+            held = {path: read_column(column) for path, column in self.held_parameters.items()}
+            check_parameters(self._definition, {**given, **held})
+
+    def _check_kept_parameters(self, rows: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> None:
+        """ValueError where the parameters in force are none for the episodes of a snapshot, which began with others."""
+
+        def read(path: str) -> NDArray[Any]:
+            now = self._read_column(path)
+            now[rows] = columns[f"state.{path}"]
+            return now  # type: ignore[no-any-return]
+
+        given = self._values.given | {path: self._read_parameter(path) for path in self._values.ranges}
+        try:
+            self._check_held(given, read)
+        except ValueError as error:
+            raise ValueError(f"restore(parameters='keep'): {error}") from error
 
     def _read_column(self, path: str) -> Any:
         tree = self._definition.state.fields.get(path)

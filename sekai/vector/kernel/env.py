@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sekai.batching import inputs, layout
 from sekai.batching.episodes import EndedBatch
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import column_item
+from sekai.batching.infos import item_reader
 from sekai.batching.slab import as_word
 from sekai.errors import InvalidAction
 from sekai.results import StepResult, VecResetResult, VecStepResult
@@ -57,9 +58,10 @@ _HOOKS = ("_step", "_observe", "_observe_rows", "_reset_envs", "_reset_infos")
 #: The attributes that an env has by this class.
 _OWN_NAMES = frozenset(
     {
-        *("_addresses", "_arrays", "_columns", "_compiled", "_definition", "_finals", "_fixed", "_fused", "_is_fused"),
+        *("_action_array", "_addresses", "_arrays", "_columns", "_compiled", "_definition"),
+        *("_finals", "_fixed", "_fused", "_is_fused"),
         *("_is_observed", "_leaves", "_memory", "_memory_rows", "_mode", "_options", "_options_of_reset", "_prepared"),
-        *("_resets", "_results", "_uses_streams", "_values"),
+        *("_resets", "_results", "_scratch", "_uses_streams", "_values"),
     }
 )
 _NAMES_OF_BASE = NativeVecEnv._snapshot_base_names() | _OWN_NAMES
@@ -84,16 +86,17 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
       a range is its middle until the next reset draws from it;
     - ``State``: a named tuple class whose annotations are the dtypes of columns (``price: np.float64``), or
       ``column(dtype, *shape)``. Columns are attributes too, to be read;
-    - a field of either may be a named tuple class itself, a part with row functions of its own, which markets share
+    - a field of either may be a named tuple class itself, a part with row functions of its own, for several markets
       (``params.model.sigma``, ``state.model.price[i]``); of ``Params`` also ``tuple``, for a part of whichever class an
       env is given (see ``part_of``);
     - ``Options`` (optional): a named tuple class of numbers with defaults, what ``reset(options=)`` may say;
     - ``reset_row``, which begins an episode; ``step_row``, which acts and returns reward, terminated, truncated; and
-      ``observe_row``, which writes what is seen into an array. Each is compiled by ``sekai.kernels.jit``, and is called
-      with the arguments that it names, in any order: ``params`` and ``derived`` (as numbers, whatever they were given
-      as), ``state`` (columns, to be indexed by ``i``), ``random`` (the streams), ``i``, ``elapsed`` (the steps before
-      this one in ``step_row``, those taken in ``observe_row``), ``action``, ``observation``, ``options``. An action of
-      shape () is a number, one of a ``Dict`` space a named tuple;
+      ``observe_row``, which writes what is seen into an array, every item each time: what is in it before is anything.
+      Each is compiled by ``sekai.kernels.jit``, and is called with the arguments that it names, in any order:
+      ``params`` and ``derived`` (as numbers, whatever they were given as), ``state`` (columns, to be indexed by ``i``),
+      ``random`` (the streams), ``i``, ``elapsed`` (the steps before this one in ``step_row``, those taken in
+      ``observe_row``), ``action``, ``observation``, ``options``. An action of shape () is a number, one of a ``Dict``
+      space a named tuple;
     - ``mask_row`` (optional): which actions make sense, for ``action_mask()``. It is given ``mask`` as an int8 array of
       ones, (n,) for an action of ``Discrete(n)``, and writes 0 where one does not; for several choices ``mask`` is a
       tuple of such arrays, or a named tuple (see ``sekai.space_utils.mask_space``). It is called when somebody asks;
@@ -106,7 +109,8 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     - ``infos`` and ``reset_infos``: names of columns and parameters that a step and a reset tell, or a function of the
       parameters that returns them. A parameter that is ``Randomized`` is told by both, whether named or not;
     - ``held_parameters`` (optional): by the name of a parameter, the column that holds what it was when the episode
-      began: ``set_attr`` checks a change of others with what it holds, too, for the sake of episodes under way;
+      began: ``set_attr`` checks a change of others with what it holds, too, for the sake of episodes under way, and
+      ``restore(parameters="keep")`` the parameters in force with what those of the snapshot began with;
     - ``parallel_from`` (optional): from how many sub-envs on a step is tried on several threads, for a market whose
       step is long; else from 8,192 on, and rollouts from 4,096.
 
@@ -258,13 +262,21 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         self._options = self._reset_options(market)
         self._results = Results(market, n)
         kept = [self._columns[name].ctypes.data for name in market.kept]
-        self._addresses = np.array([self._memory.ctypes.data, *self._results.addresses, *kept], dtype=np.int64)
+        if n == 1:  # of steps that copy what they return
+            scratch = self._results.new()
+            told = self._results.told(scratch[-1])
+            self._scratch = scratch, [(key, item_reader(column)) for key, column in told.items()]
+        written = [0] * (4 + len(market.observations.parts))  # where results are: each step says so itself
+        self._addresses = np.array([self._memory.ctypes.data, *written, *kept], dtype=np.int64)
         self._uses_streams = bool(market.randomized) or any("random" in names for _, names in market.functions.values())
         self._mode = "freeze" if not self.autoreset else "keep" if callable(self._native.autoreset_options) else "reset"
         self._compiled = self._fused.step(self._mode)
         self._finals = [self._columns[f"final{k}"] for k in range(len(market.observations.parts))]
         self._resets = {key: self._columns[f"reset_{as_word(key)}"] for key in market.reset_infos}
         self._leaves = [leaves(space, "") for space in (self.observation_space, self.action_space)]
+        parts, names = self._leaves[1]
+        # Of the one array that a batch of actions is, so that one that fits is known at once; None of several.
+        self._action_array = ((n, *parts[0].shape), np.dtype(parts[0].dtype)) if names is False else (None, None)
 
     def _reset_options(self, market: Any) -> ResetOptions:
         definition = self._definition
@@ -431,7 +443,9 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
 
     def _step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], InfoArrays]:
         self._columns["frozen"][:] = self._native.episodes.frozen
-        _, arrays, infos = self._run(self._fused.step("go on"), actions)
+        arrays = self._results.new()
+        self._run(self._fused.step("go on"), actions, arrays)
+        infos = self._results.told(arrays[-1])
         infos.pop("elapsed_steps", None)
         return arrays[0], arrays[1], arrays[2], infos
 
@@ -442,9 +456,13 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         if not self._is_fused:
             return super().step(actions)
         self._require_reset()
-        actions = inputs.check_actions(self.action_space, self.num_envs, actions)
+        shape, dtype = self._action_array
+        if not (actions.__class__ is np.ndarray and actions.shape == shape and actions.dtype == dtype):
+            actions = inputs.check_actions(self.action_space, self.num_envs, actions)
         self._has_reset = False  # until what an end asks for is through
-        total, arrays, infos = self._run(self._compiled, actions)
+        arrays = self._results.new()
+        total = self._run(self._compiled, actions, arrays)
+        rewards, terminated, truncated, *seen, told = arrays
         done = self._columns["ended"][:total].copy() if total else _NONE
         absent = ended = None
         if self._mode == "freeze":
@@ -452,52 +470,47 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         elif total:
             finals = self._as_batch(0, [final[:total].copy() for final in self._finals])
             if self._mode == "keep":
-                resets = self._reset_ended(done, arrays)
+                resets = self._reset_ended(done, seen)
             else:
                 resets = {key: column[:total].copy() for key, column in self._resets.items()}
             ended = EndedBatch(self.observation_space, finals, resets)
         else:
             ended = self._native.none_ended
-        told = InfoList.of_columns(self.num_envs, infos, done=done, ended=ended, absent=absent)
+        read = partial(self._results.told, told)  # when somebody asks
+        infos = InfoList.of_columns(self.num_envs, read, done=done, ended=ended, absent=absent)
         self._has_reset = True
-        return VecStepResult(self._as_batch(0, arrays[3:]), arrays[0], arrays[1], arrays[2], told)
+        return VecStepResult(self._as_batch(0, seen), rewards, terminated, truncated, infos)
 
-    def _run(self, compiled: Any, actions: Any) -> tuple[int, list[NDArray[Any]], dict[str, NDArray[Any]]]:
-        """Call the compiled step: how many ended, rewards, flags and observations, and infos."""
-        n, results = self.num_envs, self._results
-        given = self._flat_actions(actions)
-        addresses, slabs = (self._addresses, None) if results.are_few else results.lend(self._addresses)
-        total = compiled(n, addresses, *given, *self._arrays)
+    def _run(self, compiled: Any, actions: Any, arrays: list[NDArray[Any]]) -> int:
+        """Call the compiled step, which writes into arrays as ``Results.new`` makes them: how many ended."""
+        total: int = compiled(self.num_envs, self._addresses, *arrays, *self._flat_actions(actions), *self._arrays)
         if total < 0:
             self._has_reset = True
             self._refuse(actions)
-        if slabs is not None:
-            return total, *results.over(slabs)
-        infos = {key: column.copy() for key, column in results.told.items()}
-        return total, [array.copy() for array in results.scratch], infos
+        return total
 
     def step_alone(self, actions: Any) -> StepResult[Any]:
         """A step of an env of one sub-env without autoreset, with no batch made of its result.
 
         Args:
-            actions: A batch of one action, in the dtypes of the action space, nobody else's memory.
+            actions: A batch of one action, in the dtypes of the action space.
 
         Raises:
             InvalidAction: The action is not finite, or not in the action space.
         """
         self._require_reset()
-        given = self._flat_actions(actions)
         self._has_reset = False  # until the step is through
-        total = self._compiled(1, self._addresses, *given, *self._arrays)
+        arrays, told = self._scratch
+        self._run(self._compiled, actions, arrays)
         self._has_reset = True
-        if total < 0:
-            self._refuse(actions)
-        rewards, terminated, truncated, *seen = self._results.scratch
-        info = {}
-        if not self._columns["absent"][0]:
-            info = {key: column_item(column, 0) for key, column in self._results.told.items()}
-        observation = next(layout.iterate(self.observation_space, self._as_batch(0, seen), 1))
-        observation = layout.copy_row(self.observation_space, observation)
+        rewards, terminated, truncated, *seen, _ = arrays
+        info = {} if self._columns["absent"].item(0) else {key: read(0) for key, read in told}
+        batch = self._as_batch(0, seen)
+        if batch.__class__ is np.ndarray and batch.ndim > 1:
+            observation = batch[0].copy()
+        else:
+            row = next(layout.iterate(self.observation_space, batch, 1))
+            observation = layout.copy_row(self.observation_space, row)
         return StepResult(observation, rewards.item(0), terminated.item(0), truncated.item(0), info)
 
     @property
@@ -515,14 +528,14 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     def _as_batch(self, which: int, arrays: list[NDArray[Any]]) -> Any:
         return _as_batch(self._leaves[which], arrays)
 
-    def _reset_ended(self, done: NDArray[np.intp], arrays: list[NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Reset the sub-envs that ended with the options that a function of their index gives."""
+    def _reset_ended(self, done: NDArray[np.intp], seen: list[NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Reset the sub-envs that ended with the options that a function of their index gives; they show it."""
         options = inputs.autoreset_every_option(self._native.autoreset_options, done)
         self._reset_envs(done, options)
         rows = self._observe_rows(done)
         names = self._leaves[0][1]
         parts = [rows] if names is False else list(rows) if names is True else [rows[name] for name in names]
-        for array, part in zip(arrays[3:], parts, strict=True):
+        for array, part in zip(seen, parts, strict=True):
             array[done] = part.reshape((len(done), *array.shape[1:]))
         return {key: np.array(column) for key, column in self._reset_infos(done).items()}
 
@@ -572,13 +585,15 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
             rows = self._columns["frozen"].nonzero()[0]
             layout.put(observations, rows, self._as_batch(0, [final[rows] for final in self._finals]))
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         if keep_parameters:
             self._snapshot_memory.require_shapes(kept.shared)
             kept = self._snapshot_memory.with_own_parameters(rows, kept)
-        if not self._is_fused:
-            return super()._restorer(rows, kept, keep_parameters)
-        return self._snapshot_memory.restorer(rows, kept, keep_parameters)
+        prepare = self._snapshot_memory.restorer if self._is_fused else super()._snapshot_restorer
+        commit = prepare(rows, kept, keep_parameters)
+        if keep_parameters:
+            self._check_kept_parameters(rows, kept.columns)
+        return commit
 
     def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
         kept = self._snapshot_memory.keep(indices)
@@ -611,9 +626,9 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_fused", "_compiled", "_columns", "_addresses", "_results", "_finals", "_resets", "_arrays"):
+        for name in ("_fused", "_compiled", "_columns", "_addresses", "_results", "_scratch", "_finals", "_resets"):
             state.pop(name, None)
-        for name in ("_options", "_definition", "_memory_rows"):
+        for name in ("_arrays", "_options", "_definition", "_memory_rows"):
             state.pop(name, None)
         return state
 

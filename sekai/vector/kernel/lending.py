@@ -13,7 +13,7 @@ from sekai.batching.slab import Column, Slab
 if TYPE_CHECKING:
     from sekai.kernels.market import Market
 
-#: Of so few sub-envs, results are copied out of the env's own memory; those of more are written where they are lent.
+#: The memory of results of so few sub-envs comes from the allocator, and that of more is lent.
 _FEW = 2048
 
 _BYTES = np.dtype(np.uint8)
@@ -25,64 +25,38 @@ class Results:
     Args:
         market: What the step is compiled from.
         num_envs: How many sub-envs.
-
-    Attributes:
-        are_few: Whether a step writes into ``scratch`` and ``told``, to be copied, or into memory that is lent.
-        scratch: Rewards, the two flags, and each array of observations; empty where they are lent.
-        told: Infos by their keys, likewise.
-        addresses: Of these arrays, as the compiled step is told them; 0 where they are lent.
     """
 
     def __init__(self, market: Market, num_envs: int) -> None:
         n = num_envs
-        self.are_few = n < _FEW
-        layout = [
-            ("rewards", (n,), np.dtype(np.float64)),
-            ("terminated", (n,), np.dtype(np.bool_)),
-            ("truncated", (n,), np.dtype(np.bool_)),
-            *((f"seen{k}", (n, *part.shape), part.dtype) for k, part in enumerate(market.observations.parts)),
-        ]
-        self.scratch: list[NDArray[Any]] = []
-        self.told: dict[str, NDArray[Any]] = {}
-        if self.are_few:
-            self.scratch = [np.zeros(shape, dtype) for _, shape, dtype in layout]
-            memory = market.told_slab.allocate(n)
-            self.told = dict(zip(market.told, market.told_slab.views(memory, n).values(), strict=True))
-            self.addresses = [array.ctypes.data for array in (*self.scratch, memory)]
-            self._memory = memory  # of which there may be no view
-            return
-        # Rewards and flags are lent together, and so are infos: each loan costs a microsecond.
-        groups = [layout[:3], *([each] for each in layout[3:])]
-        slabs = [Slab.of(Column(name, dtype, shape[1:]) for name, shape, dtype in group) for group in groups]
-        slabs.append(market.told_slab)
-        places = [
-            (k, start, (n, *each.shape), each.dtype) for k, slab in enumerate(slabs) for each, start in slab.places(n)
-        ]
+        flags = [Column("rewards", np.dtype(np.float64))]
+        flags += [Column(name, np.dtype(np.bool_)) for name in ("terminated", "truncated")]
+        slab = Slab.of(flags)
+        self._are_few = n < _FEW
         self._buffers = Buffers(least=0)
-        self._sizes = [slab.nbytes(n) for slab in slabs]
-        self._arrays = places[: len(layout)]
-        self._infos = list(zip(market.told, places[len(layout) :], strict=True))
-        self._starts = [(k, start) for k, start, *_ in self._arrays] + [(len(slabs) - 1, 0)]
-        self.addresses = [0] * len(self._starts)
+        # Rewards and flags are lent together, and so are infos: each loan costs a microsecond.
+        self._flags = [((n,), each.dtype, start) for each, start in slab.places(n)]
+        self._flags_size = slab.nbytes(n)
+        self._seen = [((n, *part.shape), part.dtype) for part in market.observations.parts]
+        places = market.told_slab.places(n)
+        told = zip(market.told, places, strict=True)
+        self._told = [(key, (n, *each.shape), each.dtype, start) for key, (each, start) in told]
+        self._told_size = market.told_slab.nbytes(n)
 
-    def lend(self, addresses: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[NDArray[np.uint8]]]:
-        """Memory for one step.
+    def new(self) -> list[NDArray[Any]]:
+        """Memory for one step: rewards, the two flags, each array of observations; and the bytes of infos."""
+        if self._are_few:
+            arrays = [np.empty(shape, dtype) for shape, dtype, _ in self._flags]
+            arrays += [np.empty(shape, dtype) for shape, dtype in self._seen]
+            arrays.append(np.empty(self._told_size, _BYTES))
+            return arrays
+        take = self._buffers.take
+        flags = take((self._flags_size,), _BYTES)
+        arrays = [np.ndarray(shape, dtype, flags, start) for shape, dtype, start in self._flags]
+        arrays += [take(shape, dtype) for shape, dtype in self._seen]
+        arrays.append(take((self._told_size,), _BYTES) if self._told_size else np.empty(0, _BYTES))
+        return arrays
 
-        Args:
-            addresses: What the compiled step is told, the first of which is that of the market's memory.
-
-        Returns:
-            The same with those of results behind it; and the memory.
-        """
-        slabs = [self._buffers.take((size,), _BYTES) for size in self._sizes]
-        loans: list[Any] = [slab.base for slab in slabs]
-        bases = [loan.address for loan in loans]
-        addresses = addresses.copy()
-        addresses[1 : 1 + len(self._starts)] = [bases[k] + start for k, start in self._starts]
-        return addresses, slabs
-
-    def over(self, slabs: list[NDArray[np.uint8]]) -> tuple[list[NDArray[Any]], dict[str, NDArray[Any]]]:
-        """The arrays over memory that was lent, ordered as ``scratch`` is, and infos."""
-        arrays = [np.ndarray(shape, dtype, slabs[k], start) for k, start, shape, dtype in self._arrays]
-        infos = {key: np.ndarray(shape, dtype, slabs[k], start) for key, (k, start, shape, dtype) in self._infos}
-        return arrays, infos
+    def told(self, memory: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
+        """Infos by their keys, over their bytes."""
+        return {key: np.ndarray(shape, dtype, memory, start) for key, shape, dtype, start in self._told}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching.slab import Column, Slab, as_word
-from sekai.snapshots.agreement import fingerprint, name_of_class, require_columns, require_equal
-from sekai.snapshots.attributes import StateByAttributes, has_no_state, is_of_kit
+from sekai.snapshots.agreement import fingerprint, names_of_classes, require_columns, require_equal
+from sekai.snapshots.attributes import StateByAttributes, is_of_kit, known_names
 from sekai.snapshots.columns import SlabColumns, places_of, spread
 from sekai.snapshots.snapshot import Kept
 from sekai.vector.kernel.parameters import flat_record
@@ -66,7 +66,8 @@ class MemoryRows:
             if path not in vec._values.columns
         }
         # Parts of other functions may have the same fields.
-        self._fingerprints |= {f"params.{name}": name_of_class(kind) for name, kind in vec._definition.parts.items()}
+        parts = vec._definition.parts
+        self._fingerprints |= {f"params.{name}": names_of_classes(kind)[0] for name, kind in parts.items()}
         told = {f"p_{as_word(path)}": f"params.{path}" for path in vec._values.given}
         if vec._prepared is not None:
             told |= {f"d_{as_word(path)}": f"derived.{path}" for path in flat_record(vec._prepared)}
@@ -76,11 +77,14 @@ class MemoryRows:
         is_default = is_of_kit(kind._snapshot_rows) and is_of_kit(kind._restore_rows)
         # Whose methods say what the market holds besides: those of its class if it writes them, else the default's.
         self._more: type[StateByAttributes] = StateByAttributes if is_default else kind
+        known, has_slots = known_names(kind)
+        #: The attributes beside which it holds nothing but what is in the memory.
+        self._known = known if is_default and not has_slots else frozenset()
         self._settings: dict[str, Any] = {}
         self._shared = self._fingerprints
 
     def shared(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """What is the same for all sub-envs, not to be written to.
+        """What is the same for all sub-envs, not to be written to: the same object as long as it says the same.
 
         Args:
             settings: What is besides the parameters that are one value, or one range, for all.
@@ -91,19 +95,14 @@ class MemoryRows:
 
     # -- the market, with what a subclass holds besides ----------------------------------------------------
 
-    @property
-    def _is_all(self) -> bool:
-        """Whether the market holds nothing beside what is in the memory."""
-        return self._more is StateByAttributes and has_no_state(self._vec)
-
     def snapshot(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
         """What a snapshot of some rows holds; ``is_whole`` where it is of all of them."""
         vec = self._vec
         vec._native.streams.get()  # seeded when first asked for
         whole = vec._native.generator.keep(rows, is_whole)
         kept = self.keep(rows, is_whole or vec.num_envs == len(rows) == 1)
-        if self._is_all:
-            return Kept(kept, self.shared(vec._snapshot_settings()).copy(), whole)
+        if self._known.issuperset(vec.__dict__):
+            return Kept(kept, self.shared(vec._snapshot_settings()), whole)
         return Kept(self._with_more(rows, kept), vec._snapshot_shared(), whole)
 
     def _with_more(self, rows: NDArray[np.intp], kept: SlabColumns) -> Mapping[str, NDArray[Any]]:
@@ -133,14 +132,17 @@ class MemoryRows:
         return kept._replace(columns={**others, **own})
 
     def restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
-        """See ``VecEnv._restorer``."""
-        vec, is_all = self._vec, self._is_all
-        if not (is_all and self.fits(kept.columns)):
+        """See ``VecEnv._snapshot_restorer``."""
+        vec = self._vec
+        is_all = self._known.issuperset(vec.__dict__)
+        fits = self.fits(kept.columns)
+        if not (is_all and fits):
             none = rows[:0]
             require_columns(self.keep(none) if is_all else self._with_more(none, self.keep(none)), kept.columns)
+        slab_columns = cast(SlabColumns, kept.columns) if fits else SlabColumns.of(self._slab, kept.columns)
         if not keep_parameters:
             shared = self.shared(vec._snapshot_settings()) if is_all else vec._snapshot_shared()
-            if shared != kept.shared:
+            if shared is not kept.shared:
                 require_equal(shared, kept.shared, "restore(snapshot)")
         if kept.whole is None and not is_all:
             vec._require_untouched(rows, kept.columns)
@@ -149,7 +151,7 @@ class MemoryRows:
 
         def commit() -> None:
             vec._native.streams.get()  # seeded when first asked for
-            self.put_back(rows, kept.columns, are_all)
+            self._put_back(rows, slab_columns, are_all)
             if not is_all:
                 more = self._more
                 own = more._snapshot_rows(vec, rows[:0])
@@ -164,17 +166,17 @@ class MemoryRows:
     def keep(self, rows: NDArray[np.intp], are_all: bool = False) -> SlabColumns:
         """The columns of some rows; ``are_all`` where they are all in their order."""
         count = len(rows)
-        places = self._all if are_all else self._one if count == 1 else places_of(self._slab, count)
-        kept = SlabColumns(places)
-        words = kept.words
         if are_all:
-            words[:] = self._carried
+            kept = SlabColumns(self._all, self._carried.copy())
         elif count == 1:
-            self._copy_rows(self._words, rows, words, _FIRST, self._to_one)
+            kept = SlabColumns.empty(self._one)
+            self._copy_rows(self._words, rows, kept.words, _FIRST, self._to_one)
         else:
+            places = places_of(self._slab, count)
+            kept = SlabColumns.empty(places)
             copied = np.array([self._starts, places.starts, places.row_bytes])
-            self._copy_rows(self._words, rows, words, np.arange(count), copied)
-        start = places.offsets[_CLOCK]
+            self._copy_rows(self._words, rows, kept.words, np.arange(count), copied)
+        words, start = kept.words, kept.places.offsets[_CLOCK]
         if count == 1:  # without the price of arrays
             words[start] = self._now.item() - words.item(start)
         else:
@@ -182,12 +184,14 @@ class MemoryRows:
             np.subtract(self._now, elapsed, elapsed)
         return kept.freeze()
 
-    def put_back(self, rows: NDArray[np.intp], columns: Mapping[str, NDArray[Any]], are_all: bool = False) -> None:
-        """Let rows be what ``keep`` gave of as many, or of one for all of them; ``are_all`` as above."""
+    def put_back(self, rows: NDArray[np.intp], columns: Mapping[str, NDArray[Any]]) -> None:
+        """Let rows be what ``keep`` gave of as many, or of one for all of them."""
+        self._put_back(rows, columns if self.fits(columns) else SlabColumns.of(self._slab, columns), are_all=False)
+
+    def _put_back(self, rows: NDArray[np.intp], kept: SlabColumns, are_all: bool) -> None:
         vec, count = self._vec, len(rows)
-        kept = columns if self.fits(columns) else SlabColumns.of(self._slab, columns)
         if are_all:
-            self._carried[:] = kept.words
+            self._carried[...] = kept.words
         elif kept.count == 1:
             each = _FIRST if count == 1 else np.zeros(count, np.int64)
             self._copy_rows(kept.words, each, self._words, rows, self._from_one)

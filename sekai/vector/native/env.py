@@ -199,7 +199,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
                 caller's own memory: do not write to it, and copy what is to be kept.
 
         Returns:
-            ``(rewards, terminated, truncated, infos)``: three arrays (num_envs,), and info arrays with a leading
+            ``(rewards, terminated, truncated, infos)``, three arrays (num_envs,), and info arrays with a leading
             ``num_envs`` axis. They may be live state: all of them are copied but those of ``_new_array()``.
         """
 
@@ -365,7 +365,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
             **{f"state.{name}": column for name, column in state.items()},
         }
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         require_columns(self.__columns(rows[:0]), kept.columns)
         if not keep_parameters:
             require_equal(self._snapshot_shared(), kept.shared, "restore(snapshot)")

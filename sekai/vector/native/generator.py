@@ -49,8 +49,8 @@ class SharedGenerator:
         """Go on from where ``state()`` was."""
         self._generator = None if state is None else pickle.loads(state)
 
-    def keep(self, rows: NDArray[np.intp], is_whole: bool) -> dict[str, Any]:
-        """What of it a snapshot of some sub-envs holds, by name; ``is_whole`` where it is of all of them.
+    def keep(self, rows: NDArray[np.intp], is_whole: bool) -> dict[str, Any] | None:
+        """What of it a snapshot of some sub-envs holds, by name; None unless ``is_whole``, where it is of all of them.
 
         Raises:
             ValueError: It has been drawn from, and the snapshot is of some of them.
@@ -60,7 +60,7 @@ class SharedGenerator:
                 raise ValueError(f"snapshot(indices=...): {_WHOLE}, got {rows.tolist()}")
             return {RNG: dumps(self._generator, "snapshot(): rng")}
         if not is_whole:
-            return {}
+            return None
         if self._pickled_seed is None:
             self._pickled_seed = dumps(self._made_seed(), "snapshot(): rng")
         return {SEED_OF_RNG: self._pickled_seed}
@@ -80,12 +80,12 @@ class SharedGenerator:
                 raise ValueError(f"restore(snapshot): {_WHOLE}, got {rows.tolist()}")
             return _nothing
         drawn, seed = whole.get(RNG), whole.get(SEED_OF_RNG)
+        if drawn is None and (seed is None or (self._generator is None and seed == self._pickled_seed)):
+            return _nothing
         if isinstance(drawn, OfParts):
             expected = f"expected one generator, got those of {len(drawn.values)} parts"
             raise ValueError(f"restore(snapshot): {RNG}: {expected}")
         seed = seed.values[0] if isinstance(seed, OfParts) else seed
-        if drawn is None and (seed is None or (self._generator is None and seed == self._pickled_seed)):
-            return _nothing
 
         def commit() -> None:
             self._generator, self._seed, self._pickled_seed = None, None, None

@@ -76,10 +76,10 @@ class SeededStreams:
         """The streams, live."""
         if self._streams is not None and not self._resets:
             return self._streams
-        from sekai.kernels.streams import make_streams
+        from sekai.kernels.streams import draw_streams, make_streams
 
         if self._streams is None:
-            streams = make_streams([None] * self._num_envs)
+            streams = draw_streams(self._num_envs)
             if self._memory is not None:
                 self._memory.key[:], self._memory.counter[:] = streams
                 streams = self._memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from sekai.seeding import check_seed
 from sekai.snapshots import Snapshot
 from sekai.types import OptionsType, SeedType
 from sekai.vector.attributes import settable_names
-
-if TYPE_CHECKING:
-    from sekai.vector import VecEnv
+from sekai.vector.base import VecEnv
+from sekai.vector.kernel import KernelVecEnv
 
 
 class SingleEnv(Env[Any, Any]):
@@ -50,8 +49,6 @@ class SingleEnv(Env[Any, Any]):
     """
 
     def __init__(self, factory: Callable[..., VecEnv[Any, Any]]) -> None:
-        from sekai.vector import KernelVecEnv, VecEnv
-
         vec = _build(factory)
         if not isinstance(vec, VecEnv):
             raise TypeError(f"SingleEnv: expected a VecEnv from {factory!r}, got {type(vec).__name__}")
@@ -71,7 +68,7 @@ class SingleEnv(Env[Any, Any]):
             InvalidAction: The action's shape, dtype or structure is another than the action space's.
         """
         try:
-            actions = layout.concatenate(self.action_space, [action])
+            actions = layout.batch_of_one(self.action_space, action)
         except InvalidObservation as error:
             raise InvalidAction(
                 f"step(action): expected an element of {self.action_space!r}, got {action!r}"
@@ -134,15 +131,12 @@ class SingleEnv(Env[Any, Any]):
         self._end = None
 
     def _restorer(self, snapshot: Any) -> Callable[[], None]:
-        from sekai.vector import VecEnv
-
         if type(self).restore is not SingleEnv.restore or type(self.vec).restore is not VecEnv.restore:
             return partial(self.restore, snapshot)
-        commits = self.vec._restorers(snapshot, None, "match")
+        restore = self.vec._restorer(snapshot, None, "match")
 
         def commit() -> None:
-            for each in commits:
-                each()
+            restore()
             self._end = None
 
         return commit

@@ -103,7 +103,7 @@ class WorkerPool:
         """Send each worker a command and wait for the replies.
 
         Args:
-            commands: One each; none at all to wait for the replies that come unasked.
+            commands: One each.
             timeout: Seconds to wait; None for as long as it takes.
 
         Returns:
@@ -159,7 +159,7 @@ class WorkerPool:
         if deaths:
             raise worker_error(deaths)
         with Uninterrupted():
-            for worker, command in zip(self.workers, commands, strict=False):
+            for worker, command in zip(self.workers, commands, strict=True):
                 self._tell(worker, command)
 
     def _tell(self, worker: WorkerHandle, command: bytes) -> None:

@@ -18,11 +18,8 @@ from sekai.checks import check_count, check_seconds
 from sekai.cores import usable_cores
 from sekai.errors import SpaceMismatch, VecEnvWorkerError
 from sekai.results import VecResetResult, VecStepResult
-from sekai.snapshots.agreement import require_columns
-from sekai.snapshots.columns import spread
 from sekai.snapshots.snapshot import Kept
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType
-from sekai.vector.base import VecEnv
 from sekai.vector.failures import OWN, Failure, worker_error
 from sekai.vector.guard import CallGuard
 from sekai.vector.processes.pickles import dump_each
@@ -32,6 +29,7 @@ from sekai.vector.processes.worker import (
     CALL,
     COMMIT,
     GET_ATTR,
+    GO_BACK,
     HAS_ATTR,
     KEEP,
     OPEN,
@@ -45,11 +43,12 @@ from sekai.vector.processes.worker import (
     Plan,
 )
 from sekai.vector.processes.worker_choice import WorkerChoice
+from sekai.vector.remote import RemoteVecEnv
+from sekai.vector.sub_envs.restoring import keep_envs, read_envs
 from sekai.vector.sub_envs.sub_env import (
     EnvFn,
     check_env_fns,
     check_same_space,
-    env_columns,
     list_infos,
     masks_of_sub_envs,
 )
@@ -73,7 +72,7 @@ _OF_WORKERS = (
 )
 
 
-class ProcVecEnv(VecEnv[ObsType, ActType]):
+class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
     """Sub-envs in worker processes, one in each, or several where ``num_workers`` says so.
 
     For simulators that keep a core busy. Where a step waits for a network, ``AsyncVecEnv`` does the same without
@@ -93,7 +92,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
 
     If a sub-env raises, so does the call: ``VecEnvWorkerError``, with the index and the worker's traceback. Nothing of
     that call is kept, though other sub-envs may have made the step, and the next call works. Ctrl-C is the parent's
-    alone; what an interrupted call leaves unread is thrown away by the next one.
+    alone; what an interrupted call leaves unread is thrown away by the next one, and after a ``reset()`` or
+    ``restore()`` that is, one of all sub-envs has to come.
     A generator given as a seed is copied to its worker; the caller's own does not go on with it.
     A worker that dies also raises ``VecEnvWorkerError``, at once and in every later call: its rank is the first
     sub-env the worker ran, and the message names the worker and all its sub-envs.
@@ -127,6 +127,9 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             layout.
         VecEnvWorkerError: An env_fn raised.
     """
+
+    _CALL, _GET_ATTR = CALL, GET_ATTR
+    _pool: WorkerPool
 
     def __init__(
         self,
@@ -257,74 +260,6 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
 
     # -- steps ---------------------------------------------------------------------------------------------
 
-    def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments, each worker its own (see ``VecEnv.step``).
-
-        Raises:
-            VecEnvWorkerError: A sub-env or a worker failed, or the step took longer than ``step_timeout``.
-            AsyncCallPending: An earlier call is still running, in another thread or task.
-        """
-        self._require_open("step()")
-        with self._guard("step()"):
-            self._require_open("step()")
-            self._pool.settle(self._step_timeout)
-            self._follow_choice()
-            commands = self._step_commands(actions)
-            start = perf_counter()
-            with self._keeping_what_came():
-                replies = self._pool.exchange(commands, self._step_timeout)
-            self._record_step(start)
-            return self._step_result(replies)
-
-    async def async_step(self, actions: Any) -> VecStepResult[Any]:
-        """``step()``, with the event loop free while the workers are busy."""
-        self._require_open("step()")
-        with self._guard("step()"):
-            self._require_open("step()")
-            await self._pool.async_settle(self._step_timeout)
-            self._follow_choice()
-            commands = self._step_commands(actions)
-            start = perf_counter()
-            with self._keeping_what_came():
-                replies = await self._pool.async_exchange(commands, self._step_timeout)
-            self._record_step(start)
-            return self._step_result(replies)
-
-    def reset(
-        self,
-        *,
-        seed: list[SeedType] | SeedType = None,
-        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-    ) -> VecResetResult[Any]:
-        """Reset all environments (see ``VecEnv.reset``).
-
-        Raises:
-            VecEnvWorkerError: A sub-env or a worker failed, or the reset took longer than ``step_timeout``.
-            AsyncCallPending: An earlier call is still running, in another thread or task.
-        """
-        self._require_open("reset()")
-        with self._guard("reset()"):
-            self._require_open("reset()")
-            commands = self._reset_commands(seed, options)
-            self._pool.settle(self._step_timeout)
-            with self._keeping_what_came():
-                return self._reset_result(self._pool.exchange(commands, self._step_timeout))
-
-    async def async_reset(
-        self,
-        *,
-        seed: list[SeedType] | SeedType = None,
-        options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
-    ) -> VecResetResult[Any]:
-        """``reset()``, with the event loop free while the workers are busy."""
-        self._require_open("reset()")
-        with self._guard("reset()"):
-            self._require_open("reset()")
-            commands = self._reset_commands(seed, options)
-            await self._pool.async_settle(self._step_timeout)
-            with self._keeping_what_came():
-                return self._reset_result(await self._pool.async_exchange(commands, self._step_timeout))
-
     def _autoreset_options_of(self, rows: NDArray[np.intp]) -> list[OptionsType]:
         return inputs.autoreset_every_option(self._autoreset_options, rows)
 
@@ -344,22 +279,26 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         return VecResetResult(layout.take(self._observations, rows), [infos[row] for row in rows.tolist()])
 
     def _step_commands(self, actions: Any) -> list[bytes]:
-        """The command of each worker; numeric actions are put into the block."""
+        """The command of each worker, of as many as have been chosen; numeric actions are put into the block."""
+        self._follow_choice()
         self._require_reset()
         batch = inputs.check_actions(self.action_space, self.num_envs, actions)
         if self._actions_are_shared:
             layout.put(self._block.actions, slice(None), batch)
-            return [STEP] * len(self._pool.slices)
-        each = list(layout.iterate(self.action_space, batch, self.num_envs))
-        return [STEP + _dumps(*each[rows]) for rows in self._pool.slices]
+            commands = [STEP] * len(self._pool.slices)
+        else:
+            each = list(layout.iterate(self.action_space, batch, self.num_envs))
+            commands = [STEP + _dumps(*each[rows]) for rows in self._pool.slices]
+        self._step_began = perf_counter()
+        return commands
 
     def _reset_commands(self, seed: Any, options: Any) -> list[bytes]:
         pairs = inputs.spread_resets(seed, options, self.num_envs)
-        commands = [RESET + _dumps(*pairs[rows]) for rows in self._pool.slices]
-        self._has_reset = False
-        return commands
+        return [RESET + _dumps(*pairs[rows]) for rows in self._pool.slices]
 
     def _step_result(self, replies: list[Any]) -> VecStepResult[Any]:
+        if self._choice is not None:
+            self._choice.record(perf_counter() - self._step_began)
         infos = self._take_in(replies)
         block = self._block
         observations = layout.copy_batch(self._observations)
@@ -399,10 +338,6 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
 
     # -- the number of workers -----------------------------------------------------------------------------
 
-    def _record_step(self, start: float) -> None:
-        if self._choice is not None:
-            self._choice.record(perf_counter() - start)
-
     def _follow_choice(self) -> None:
         """Take as many workers as have been chosen, between two steps."""
         choice, now = self._choice, len(self._pool.slices)
@@ -419,7 +354,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
                 f"ProcVecEnv(num_workers='auto'): the number of workers stays at {now}, since sub-envs cannot move to "
                 f"others: {str(error).splitlines()[0]}",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
             return
         self._require_open("step()")
@@ -437,7 +372,7 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             VecEnvWorkerError: A sub-env cannot be kept, built again or restored.
         """
         rows = np.arange(self.num_envs)
-        kept = self._answers(self._commands_of_rows(KEEP, rows, [None] * self.num_envs))
+        kept = self._ask_within(self._commands_of_rows(KEEP, rows, [None] * self.num_envs))
         before = {name: getattr(self, name) for name in _OF_WORKERS}
         try:
             self._start(num_workers)
@@ -446,9 +381,9 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
                     expected = f"expected env_fns to build sub-envs of the same {kind} again, {before[kind]!r}"
                     raise SpaceMismatch(f"{expected}, got {got!r}")
             self._pool.settle(self._step_timeout)
-            self._answers(self._commands_of_rows(PREPARE, rows, kept))
+            self._ask_within(self._commands_of_rows(PREPARE, rows, kept))
             layout.put(self._observations, slice(None), before["_observations"])
-            self._take_in(self._pool.exchange([COMMIT] * num_workers, self._step_timeout))
+            self._exchange_commit(may_refuse=False)  # if they do, the old sub-envs are still there
             self.__dict__.update({name: before[name] for name in _SEEN_FROM_OUTSIDE})
         except BaseException:
             if self._stop is not before["_stop"]:
@@ -479,35 +414,6 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
             self._has_action_mask = any(self.get_attr("has_action_mask"))
         return self._has_action_mask
 
-    def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
-
-        Raises:
-            VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.
-        """
-        self._require_open("call()")
-        return self._ask_rows("call()", np.arange(self.num_envs), CALL, (method, args, kwargs))
-
-    def call_at(self, indices: Any, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """``call()`` for some sub-envs alone.
-
-        Raises:
-            VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.
-        """
-        self._require_open("call_at()")
-        rows = inputs.check_rows(indices, self.num_envs, "call_at(indices, ...)", distinct=True)
-        return self._ask_rows("call_at()", rows, CALL, (method, args, kwargs))
-
-    def get_attr(self, name: str, indices: Any = None) -> list[Any]:
-        """An attribute of sub-envs (see ``VecEnv.get_attr``).
-
-        Raises:
-            VecEnvWorkerError: There is no such name, or its value cannot be pickled.
-        """
-        self._require_open("get_attr()")
-        rows = inputs.check_rows(indices, self.num_envs, "get_attr(indices=...)")
-        return self._ask_rows("get_attr()", rows, GET_ATTR, name)
-
     def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None, *, force: bool = False) -> None:
         """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
 
@@ -531,8 +437,8 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         self._ask("reseed()", self._commands_of_rows(RESEED, rows, seeds))
 
     @property
-    def _snapshot_kind(self) -> str:
-        return self._kind_of_sub_envs
+    def _snapshot_market(self) -> tuple[str, ...]:
+        return (self._kind_of_sub_envs,)
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
         """What the workers tell of sub-envs.
@@ -540,37 +446,50 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
         Raises:
             VecEnvWorkerError: A sub-env cannot be kept.
         """
-        column = np.empty(len(rows), object)
-        column[:] = self._ask_rows("snapshot()", rows, KEEP)
-        return Kept(
-            {"env": column, **layout.columns_of(self.observation_space, self._observations, rows, "shown")}, {}, {}
-        )
+        states = self._ask_rows("snapshot()", rows, KEEP)
+        return keep_envs(states, self.observation_space, self._observations, rows, is_whole)
 
     def _observe_now(self) -> Any:
         return layout.copy_batch(self._observations)
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         """Hand the workers what their sub-envs are to go on from.
 
         Raises:
             VecEnvWorkerError: It cannot be read, or is none of this env; nothing has changed.
         """
-        if keep_parameters:
-            expected = "expected 'match', since what of an Env object is a parameter is not known"
-            raise ValueError(f"restore(parameters=...): {expected}, got 'keep'")
-        require_columns(env_columns(self.observation_space), kept.columns)
-        columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
-        shown = layout.batch_of(self.observation_space, columns, "shown", len(rows))
-        commands = self._commands_of_rows(PREPARE, rows, columns["env"].tolist())
-        self._ask("restore()", commands)
+        states, shown = read_envs(kept, self.observation_space, len(rows), keep_parameters)
+        commands = self._commands_of_rows(PREPARE, rows, states)
+        may_refuse = any(self._ask("restore()", commands))
 
         def commit() -> None:
             self._require_open("restore()")
             with self._guard("restore()"):
-                self._take_in(self._pool.exchange([COMMIT] * len(self._pool.slices), self._step_timeout))
+                self._commit(may_refuse)
                 layout.put(self._observations, rows, shown)
 
         return commit
+
+    def _commit(self, may_refuse: bool) -> None:
+        """Let the sub-envs of all workers go on from what these have been handed, or those of none.
+
+        Where nobody knows which have, after Ctrl-C or where one takes too long, they have to be reset.
+        """
+        before, self._has_reset = self._has_reset, False
+        try:
+            self._exchange_commit(may_refuse)
+        except VecEnvWorkerError:
+            if may_refuse:
+                with suppress(VecEnvWorkerError):  # the first error is the one to hear of
+                    self._pool.settle(self._step_timeout)
+                    self._take_in(self._pool.exchange([GO_BACK] * len(self._pool.slices), self._step_timeout))
+                    self._has_reset = before
+            raise
+        self._has_reset = before
+
+    def _exchange_commit(self, may_refuse: bool) -> None:
+        commands = [COMMIT + _dumps(may_refuse)] * len(self._pool.slices)
+        self._take_in(self._pool.exchange(commands, self._step_timeout))
 
     def _commands_of_rows(self, tag: bytes, rows: NDArray[np.intp], given: Sequence[Any], *general: Any) -> list[bytes]:
         """For each worker a command: what is meant for all, which of its sub-envs are meant, and what each is given."""
@@ -591,38 +510,18 @@ class ProcVecEnv(VecEnv[ObsType, ActType]):
 
     def _ask(self, name: str, *rounds: list[bytes]) -> list[Any]:
         """The values that each sub-env answers the last of some rounds of commands with."""
-        self._require_open(name)
-        with self._guard(name):
-            self._require_open(name)
-            self._pool.settle(self._step_timeout)
-            return self._answers(*rounds)
+        return _values(self._exchange(name, *rounds))
 
-    def _answers(self, *rounds: list[bytes]) -> list[Any]:
-        """The same within a call."""
-        replies: list[Any] = []
-        for commands in rounds:
-            replies = self._pool.exchange(commands, self._step_timeout)
-        return [value for reply in replies if reply is not None for value in reply.values["value"].values()]
+    def _ask_within(self, commands: list[bytes]) -> list[Any]:
+        """The values that each sub-env answers with, within a call."""
+        return _values(self._pool.exchange(commands, self._step_timeout))
 
     def __reduce__(self) -> Any:
         raise TypeError("a ProcVecEnv has processes and cannot be pickled or copied; make another one of its env_fns")
 
-    # -- the rest ------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Close every sub-env and end the workers; those that have not after ``close_timeout`` seconds are terminated.
-
-        Closing again does nothing.
-
-        Raises:
-            VecEnvWorkerError: A sub-env could not be closed, the first of those; all workers have ended.
-        """
-        if self._closed:
-            return
-        self._closed = True
-        failures = self._stop()
-        if failures:
-            raise worker_error(failures)
+def _values(replies: list[Any]) -> list[Any]:
+    return [value for reply in replies if reply is not None for value in reply.values["value"].values()]
 
 
 def _dumps(*values: Any) -> bytes:

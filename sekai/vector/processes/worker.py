@@ -24,14 +24,15 @@ from sekai.vector.processes.pickles import dump_each, load_each
 from sekai.vector.processes.pipe import Pipe, PipeClosed
 from sekai.vector.processes.shared_memory import Block, SharedFile
 from sekai.vector.processes.thread_limits import limit_threads
-from sekai.vector.sub_envs.sub_env import EnvFn, RowBatch, SubEnv, build_sub_envs, restore_all
+from sekai.vector.sub_envs.restoring import restore_all
+from sekai.vector.sub_envs.sub_env import EnvFn, RowBatch, SubEnv, build_sub_envs
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 # Commands.
-OPEN, STEP, RESET, RESET_SOME, RESEED, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, KEEP, PREPARE, COMMIT, CLOSE = (
-    bytes([tag]) for tag in b"osreicghakpmx"
+OPEN, STEP, RESET, RESET_SOME, RESEED, CALL, GET_ATTR, HAS_ATTR, SET_ATTR, KEEP, PREPARE, COMMIT, GO_BACK, CLOSE = (
+    bytes([tag]) for tag in b"osreicghakpmbx"
 )
 # Replies.
 DONE, FAILED = (bytes([tag]) for tag in b"df")
@@ -137,6 +138,7 @@ class Worker:
         self._block: Block
         self._actions: Any = None
         self._prepared: list[tuple[SubEnv, Callable[[], None]]] = []
+        self._undo: list[Callable[[], None]] = []
         self._at = plan.start  # the sub-env that an error in a command is of
 
     def build(self) -> bool:
@@ -186,6 +188,7 @@ class Worker:
             KEEP: self._keep,
             PREPARE: self._prepare,
             COMMIT: self._commit,
+            GO_BACK: self._go_back,
         }
         while True:
             message = self._pipe.receive() or b""  # never None: the pipe blocks
@@ -275,15 +278,36 @@ class Worker:
         self._answer(argument, SubEnv.keep)
 
     def _prepare(self, argument: Iterator[Any]) -> None:
-        """Look at what some sub_envs are to go on from, without a change."""
+        """Look at what some sub_envs are to go on from, without a change; tell which may refuse all the same."""
         mine = self._given(argument)
-        self._prepared = []
-        self._reply(_for_each(mine, lambda each: self._prepared.append((each, each.put_back(mine[each])))))
+        self._prepared, self._undo = [], []
+        failures = _for_each(mine, lambda each: self._prepared.append((each, self._named(each, mine[each]))))
+        self._reply(failures, [] if failures else [("value", each.index, each.may_refuse) for each in mine])
+
+    def _named(self, sub_env: SubEnv, state: bytes) -> Callable[[], None]:
+        """What lets a sub_env go on from a state, and names it in the error if it refuses."""
+        restore = sub_env.put_back(state)
+
+        def commit() -> None:
+            self._at = sub_env.index
+            restore()
+
+        return commit
 
     def _commit(self, argument: Iterator[Any]) -> None:
-        """Let them go on from that."""
+        """Let them go on from that, told whether one may refuse, perhaps of another worker."""
         prepared, self._prepared = self._prepared, []
-        restore_all(prepared)
+        self._undo = restore_all(prepared, next(argument))
+        self._tell_frozen()
+
+    def _go_back(self, argument: Iterator[Any]) -> None:
+        """Put them back to where they were, since those of another worker have refused."""
+        undo, self._undo = self._undo, []
+        for back in undo:
+            back()
+        self._tell_frozen()
+
+    def _tell_frozen(self) -> None:
         block, mine = self._block, self._slice
         block.frozen[mine] = [sub_env.frozen for sub_env in self._sub_envs]
         self._reply(beside=None if self._plan.file is not None else {"frozen": block.frozen[mine]})

@@ -149,7 +149,7 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
             return await self._reset(seed, options)
 
     def close(self) -> None:
-        """Close all sub-environments and the private event loop; closing again does nothing.
+        """Close all sub-envs and the private event loop; closing again does nothing.
 
         At the end of a ``with`` block a call that is still running is cancelled first.
 

@@ -10,20 +10,17 @@ from numpy.typing import NDArray
 
 from sekai.batching import inputs, layout
 from sekai.env import Env
-from sekai.snapshots.agreement import require_columns
-from sekai.snapshots.columns import spread
 from sekai.snapshots.snapshot import Kept
 from sekai.types import ActType, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
+from sekai.vector.sub_envs.restoring import keep_envs, read_envs, restore_all
 from sekai.vector.sub_envs.sub_env import (
     EnvFn,
     RowBatch,
     build_sub_envs,
     check_env_fns,
     close_envs,
-    env_columns,
     masks_of_sub_envs,
-    restore_all,
 )
 
 
@@ -77,26 +74,20 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
             self.envs[row].reseed(seed)
 
     @property
-    def _snapshot_kind(self) -> str:
-        return self._sub_envs[0].kind
+    def _snapshot_market(self) -> tuple[str, ...]:
+        return (self._sub_envs[0].kind,)
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
-        column = np.empty(len(rows), object)
-        column[:] = [self._sub_envs[row].keep() for row in rows.tolist()]
-        return Kept({"env": column, **layout.columns_of(self.observation_space, self._shown, rows, "shown")}, {}, {})
+        states = [self._sub_envs[row].keep() for row in rows.tolist()]
+        return keep_envs(states, self.observation_space, self._shown, rows, is_whole)
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
-        if keep_parameters:
-            expected = "expected 'match', since what of an Env object is a parameter is not known"
-            raise ValueError(f"restore(parameters=...): {expected}, got 'keep'")
-        require_columns(env_columns(self.observation_space), kept.columns)
-        columns = {name: spread(column, len(rows)) for name, column in kept.columns.items()}
-        shown = layout.batch_of(self.observation_space, columns, "shown", len(rows))
-        kept_of = zip([self._sub_envs[row] for row in rows.tolist()], columns["env"].tolist(), strict=True)
-        prepared = [(sub_env, sub_env.put_back(each)) for sub_env, each in kept_of]
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        states, shown = read_envs(kept, self.observation_space, len(rows), keep_parameters)
+        sub_envs = [self._sub_envs[row] for row in rows.tolist()]
+        prepared = [(sub_env, sub_env.put_back(state)) for sub_env, state in zip(sub_envs, states, strict=True)]
 
         def commit() -> None:
-            restore_all(prepared)
+            restore_all(prepared, any(sub_env.may_refuse for sub_env in sub_envs))
             layout.put(self._shown, rows, shown)
 
         return commit
@@ -119,7 +110,7 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         return any(env.has_action_mask for env in self.envs)
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
-        """Call a method (or read an attribute) on each sub-environment, found through its wrapper stack.
+        """Call a method (or read an attribute) on each sub-env, found through its wrapper stack.
 
         Raises:
             AttributeError: There is no such name.
@@ -163,7 +154,7 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
             self._sub_envs[row].set_attr(name, value, force)
 
     def close(self) -> None:
-        """Close all sub-environments; closing again does nothing.
+        """Close all sub-envs; closing again does nothing.
 
         Every one is closed even if closing another raises; the first such error is re-raised afterwards.
         """

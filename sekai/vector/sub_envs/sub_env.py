@@ -197,25 +197,6 @@ class SubEnv:
         return inputs.autoreset_option(self._autoreset_options, self.index)
 
 
-def restore_all(prepared: Sequence[tuple[SubEnv, Callable[[], None]]]) -> None:
-    """Let some sub-envs go on from elsewhere, all or none.
-
-    Args:
-        prepared: Each, and what its ``put_back()`` has returned. Where the ``restore()`` of one raises, it and those
-            before it are put back to where they are now.
-    """
-    undo: list[Callable[[], None] | None] = [None] * len(prepared)
-    if any(sub_env.may_refuse for sub_env, _ in prepared):
-        undo = [sub_env.put_back(sub_env.keep()) if sub_env.has_state else None for sub_env, _ in prepared]
-    for k, (_, commit) in enumerate(prepared):
-        try:
-            commit()
-        except BaseException:
-            for back in filter(None, undo[: k + 1]):
-                back()
-            raise
-
-
 class RowBatch:
     """The arrays of one result while they are filled row by row.
 
@@ -344,12 +325,6 @@ class RowBatch:
         """Some rows of the batch as the result of a reset of these."""
         infos = [self.infos.get(row, {}) for row in rows.tolist()]
         return VecResetResult(layout.take(self.observations, rows), infos)
-
-
-def env_columns(space: Space[Any]) -> dict[str, NDArray[Any]]:
-    """The columns of a snapshot of no sub-envs that are Env objects."""
-    nobody = np.empty(0, np.intp)
-    return {"env": np.empty(0, object), **layout.columns_of(space, layout.allocate(space, 0), nobody, "shown")}
 
 
 def masks_of_sub_envs(vec: VecEnv[Any, Any]) -> Any:

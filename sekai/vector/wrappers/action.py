@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sekai.batching import layout
 from sekai.batching.episodes import begun_rows
 from sekai.batching.frames import DelayLine
-from sekai.batching.inputs import check_sticking, draw_seed, draw_seeds, initial_action_of
+from sekai.batching.inputs import check_sticking, draw_seeds, initial_action_of
 from sekai.checks import check_count
 from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots.agreement import fingerprint
@@ -130,7 +130,8 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         self._streams.get()
         # Of another one inside, also in the sub-envs, with the same seeds, the draws are others.
         inside = sum(isinstance(layer, VecStickyAction) for layer in venv._snapshot_layers)
-        self._upper = 1 + inside + venv.unwrapped._snapshot_kind.split().count("sekai.wrappers.action.StickyAction")
+        kinds = venv.unwrapped._snapshot_market[0].split()
+        self._upper = 1 + inside + kinds.count("sekai.wrappers.action.StickyAction")
 
     snapshot_ignores: ClassVar[tuple[str, ...]] = ("_last", "_streams")
 
@@ -174,8 +175,7 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         self._reseed_streams(rows, seeds)
 
     def _reseed_streams(self, rows: NDArray[np.intp], seeds: list[SeedType]) -> None:
-        drawn = [draw_seed(seed) if isinstance(seed, np.random.Generator) else seed for seed in seeds]
-        self._streams.reseed_some(rows, drawn)
+        self._streams.reseed_some(rows, draw_seeds(seeds, len(rows)))
 
     def _observe_now(self) -> Any:
         return self.venv._observe_now()

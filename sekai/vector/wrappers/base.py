@@ -17,9 +17,10 @@ from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.delegation import FromInner
 from sekai.results import VecResetResult, VecStepResult
-from sekai.snapshots.agreement import differing, is_same, require_columns, require_equal
+from sekai.snapshots.agreement import differing, is_same, names_of_classes, require_columns, require_equal
 from sekai.snapshots.attributes import StateByAttributes, is_of_kit, require_untouched
 from sekai.snapshots.columns import spread
+from sekai.snapshots.layers import join_layers, prefixes_of, split_layers
 from sekai.snapshots.snapshot import Kept
 from sekai.spaces import Space
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType, WActType, WObsType
@@ -128,6 +129,25 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
     def _snapshot_layers(self) -> list[VecEnv[Any, Any]]:
         return [*self.venv._snapshot_layers, self]
 
+    @property
+    def _snapshot_market(self) -> tuple[str, ...]:
+        return (*self.venv._snapshot_market, *names_of_classes(type(self)))
+
+    def _keep_layers(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
+        layers = self._snapshot_layers
+        return join_layers(prefixes_of(layers), [layer._snapshot_keep(rows, is_whole) for layer in layers])
+
+    def _restorer_of_layers(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+        layers = self._snapshot_layers
+        parts = zip(layers, split_layers(prefixes_of(layers), kept), strict=True)
+        commits = [layer._snapshot_restorer(rows, part, keep_parameters) for layer, part in parts]
+
+        def commit() -> None:
+            for each in commits:
+                each()
+
+        return commit
+
     def _snapshot_whole(self) -> dict[str, Any]:
         """What all sub-envs share and steps change, as data."""
         return {}
@@ -141,9 +161,9 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
         return _OWN_NAMES
 
     def _snapshot_keep(self, rows: NDArray[np.intp], is_whole: bool) -> Kept:
-        return Kept(self._snapshot_rows(rows), self._snapshot_others(), self._snapshot_whole() if is_whole else {})
+        return Kept(self._snapshot_rows(rows), self._snapshot_others(), self._snapshot_whole() if is_whole else None)
 
-    def _restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
+    def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         require_columns(self._snapshot_rows(rows[:0]), kept.columns)
         if not keep_parameters:
             require_equal(self._snapshot_others(), kept.shared, f"restore(snapshot): {type(self).__name__}")
@@ -305,6 +325,13 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
             self._held.write(observations, self.venv.frozen)
         return observations
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        names = {"observation", "final_observation", "_final_observations"}
+        if "_final_observations" not in next(vars(kind) for kind in cls.__mro__ if names & vars(kind).keys()):
+            # What a base has for whole batches does not know of these.
+            cls._final_observations = VecObservationWrapper._final_observations  # type: ignore[method-assign]
+
     @abstractmethod
     def observation(self, obs: Any) -> Any:
         """Transform a batch of observations, arrays of shape (N, *obs_shape)."""
@@ -351,18 +378,23 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         return VecResetResult(observations, result.infos)
 
     def _transform_finals(self, infos: list[InfoDict]) -> None:
-        if isinstance(infos, InfoList):
-            if infos.has_final_observations:
-                if infos.done.size:
-                    batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
-                else:
-                    if self._no_finals is None:
-                        self._no_finals = layout.allocate(self.observation_space, 0)
-                    batch = self._no_finals  # of no rows, so that nobody can write to it
-                infos.replace_final_observations(self.observation_space, batch)
-                infos = infos.read_final()
+        if not isinstance(infos, InfoList):
+            self._transform_read(infos)
+        elif infos.has_final_observations:
+            if infos.done.size:
+                batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
             else:
-                infos = []
+                if self._no_finals is None:
+                    self._no_finals = layout.allocate(self.observation_space, 0)
+                batch = self._no_finals  # of no rows, so that nobody can write to it
+            self._replace_finals(infos, batch)
+
+    def _replace_finals(self, infos: InfoList, batch: Any) -> None:
+        """Put a batch of terminal observations, transformed, into infos; dicts that are built already get their own."""
+        infos.replace_final_observations(self.observation_space, batch)
+        self._transform_read(infos.read_final())
+
+    def _transform_read(self, infos: list[InfoDict]) -> None:
         for info in infos:
             if FINAL_OBSERVATION in info:
                 info[FINAL_OBSERVATION] = self.final_observation(info[FINAL_OBSERVATION])
@@ -404,8 +436,9 @@ class VecActionWrapper(VecWrapper[ObsType, WActType, ObsType, ActType], ABC, Gen
         """
         if not self.venv.has_action_mask:
             return None
-        expected = f"expected one of the actions that it takes, since {self.venv} has one of those it makes of them"
-        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}")
+        expected = f"expected one of the actions that it takes, got that of what it hands to {self.venv}"
+        remedy = "write action_mask(), or ask only where has_action_mask is True"
+        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}; {remedy}")
 
     @property
     def has_action_mask(self) -> bool:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
+from sekai.batching.info_list import InfoList
+from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.normalization import DiscountedReturn, ObservationNormalizer
 from sekai.results import VecResetResult, VecStepResult
 from sekai.stats import RunningMeanStd, StatsKind
@@ -66,7 +68,7 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
         """Update the statistics with a batch of observations, unless they are frozen, and normalise it."""
         if self.update_running_mean:
             if self._repeated is None:
-                return self._normalizer.learn_and_normalize(obs, self._buffers)
+                return self._normalizer.learn_and_normalize(obs, None, self._buffers)[0]
             self._normalizer.update(obs, ~self._repeated)
         return self._normalizer.normalize(obs, self._buffers)
 
@@ -77,6 +79,21 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
 
     def _final_observations(self, batch: Any, n: int) -> Any:
         return self._normalizer.normalize(batch)
+
+    def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
+        own, kit, infos = type(self), VecNormalizeObservation, result.infos
+        hooks = "observation", "_final_observations", "_observe_step", "_transform_finals"
+        is_own = all(getattr(own, hook) is getattr(kit, hook) for hook in hooks)
+        if not (is_own and self.update_running_mean) or not (
+            isinstance(infos, InfoList) and infos.has_final_observations and infos.done.size
+        ):
+            return super()._after_step(result, frozen)
+        # Terminal observations in the same call: by themselves a few of them take as long as thousands of the others.
+        finals = infos.final(FINAL_OBSERVATION)
+        observations, finals = self._normalizer.learn_and_normalize(result.observations, finals, self._buffers)
+        observations = layout.own_batch(observations, self._buffers)
+        self._replace_finals(infos, finals)
+        return VecStepResult(observations, result.rewards, result.terminated, result.truncated, infos)
 
     @property
     def obs_rms(self) -> Any:

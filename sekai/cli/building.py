@@ -1,4 +1,4 @@
-"""From an id and ``--set`` to copies of an environment."""
+"""From an id and ``--set`` to sub-envs of an environment."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def modes_of(spec: EnvSpec) -> list[str]:
     return [mode for mode in LOCAL_MODES if runs_in(mode)]
 
 
-def build_copies(
+def build_sub_envs(
     spec: EnvSpec,
     num_envs: int,
     mode: str,
@@ -78,7 +78,7 @@ def build_copies(
     vector_kwargs: Mapping[str, Any] | None = None,
     wrappers: Sequence[WrapperLike] = (),
 ) -> VecEnv[Any, Any]:
-    """Copies whose episodes go on by themselves.
+    """Sub-envs whose episodes go on by themselves.
 
     Args:
         spec: The environment.
@@ -86,7 +86,7 @@ def build_copies(
         mode: How they are run.
         settings: Arguments of the environment.
         vector_kwargs: Further ones of the backend.
-        wrappers: What goes around each copy, innermost first.
+        wrappers: What goes around each sub-env, innermost first.
 
     Raises:
         CommandError: They cannot be built so, autoreset is off, or its options are not the environment's.
