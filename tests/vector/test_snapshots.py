@@ -668,6 +668,56 @@ def test_a_restore_that_is_interrupted_asks_for_a_reset(tmp_path):
         assert_same(expected, play(vec, actions_of(vec, 3)))
 
 
+class Steps(Walk):
+    """Waits in its third step until it is told to go on."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def step(self, action):
+        if len(self.path) == 3 and not (self.folder / "goes on").exists():
+            (self.folder / "waits").touch()
+            for _ in range(6000):
+                if (self.folder / "goes on").exists():
+                    break
+                time.sleep(0.01)
+        return super().step(action)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared_memory", [True, False], ids=["shared", "pipe"])
+def test_a_snapshot_after_a_step_that_is_interrupted_holds_what_came_of_it_or_is_refused(shared_memory, tmp_path):
+    def press():
+        for _ in range(6000):
+            if (tmp_path / "waits").exists():
+                break
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    env_fns, thread = [Walk, lambda: Steps(tmp_path)], threading.Thread(target=press)
+    with ProcVecEnv(env_fns, num_workers=2, shared_memory=shared_memory) as vec:
+        vec.reset(seed=0)
+        start = vec.snapshot()
+        actions = actions_of(vec, 6)
+        play(vec, actions[:2])
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            vec.step(actions[2])
+        thread.join()
+        (tmp_path / "goes on").touch()
+        if shared_memory:
+            kept = vec.snapshot()
+        else:
+            refused(vec.snapshot, sekai.ResetRequired, r"call step\(\) or reset\(\)")
+        after = play(vec, actions[3:])
+        vec.snapshot()
+        vec.restore(start)
+        play(vec, actions[:3])
+        if shared_memory:
+            assert vec.snapshot() == kept
+        assert_same(after, play(vec, actions[3:]))
+
+
 def test_markets_of_one_sub_env_are_restored_all_or_none():
     sekai.register("Paid-v0", vector_entry_point=Rows)
     try:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sekai.batching import inputs, layout
 from sekai.checks import check_count, check_seconds
 from sekai.cores import usable_cores
-from sekai.errors import SpaceMismatch, VecEnvWorkerError
+from sekai.errors import ResetRequired, SpaceMismatch, VecEnvWorkerError
 from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots.snapshot import Kept
 from sekai.types import ActType, InfoDict, ObsType, OptionsType, SeedType
@@ -158,6 +158,7 @@ class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
         if shared_memory and not AVAILABLE:
             raise ValueError("shared_memory=True: this platform cannot hand shared memory to a starting process")
         self._asked_to_share = shared_memory
+        self._is_behind = False
         self._autoreset_options = inputs.check_autoreset_options(autoreset_options)
         self._context, self._daemon = _check_context(context), daemon
         self._lock = threading.Lock()
@@ -300,12 +301,14 @@ class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
         if self._choice is not None:
             self._choice.record(perf_counter() - self._step_began)
         infos = self._take_in(replies)
+        self._is_behind = False
         block = self._block
         observations = layout.copy_batch(self._observations)
         return VecStepResult(observations, block.rewards.copy(), block.terminated.copy(), block.truncated.copy(), infos)
 
     def _reset_result(self, replies: list[Any]) -> VecResetResult[Any]:
         infos = self._take_in(replies)
+        self._is_behind = False
         self._has_reset = True
         return VecResetResult(layout.copy_batch(self._observations), infos)
 
@@ -314,10 +317,12 @@ class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
         """Take in, also when some sub-env has failed, which ones are frozen now."""
         try:
             yield
-        except VecEnvWorkerError:
+        except BaseException:
             said, self._pool.said_beside_failures = self._pool.said_beside_failures, []
             if said:
                 self._take_in(said)
+            elif not self._shared_memory:  # replies that come too late are discarded, observations and all
+                self._is_behind = True
             raise
 
     def _take_in(self, replies: list[Any]) -> list[InfoDict]:
@@ -444,8 +449,14 @@ class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
         """What the workers tell of sub-envs.
 
         Raises:
+            ResetRequired: What the sub-envs show is not known, since a call was interrupted or took too long.
             VecEnvWorkerError: A sub-env cannot be kept.
         """
+        if self._is_behind:
+            raise ResetRequired(
+                f"{type(self).__name__}.snapshot(): expected the last call to have come to its end, got one that was "
+                "interrupted or took too long; call step() or reset()"
+            )
         states = self._ask_rows("snapshot()", rows, KEEP)
         return keep_envs(states, self.observation_space, self._observations, rows, is_whole)
 
@@ -467,6 +478,7 @@ class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
             with self._guard("restore()"):
                 self._commit(may_refuse)
                 layout.put(self._observations, rows, shown)
+                self._is_behind = self._is_behind and len(rows) < self.num_envs
 
         return commit
 
