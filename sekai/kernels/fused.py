@@ -41,7 +41,7 @@ class Fused:
 
     def __init__(self, market: Market) -> None:
         self.market = market
-        self._steps: dict[str, Spread] = {}
+        self._steps: dict[str, tuple[Any, Any]] = {}
         self._rollouts: dict[Any, Rolling] = {}
 
     def step(self, mode: str) -> Spread:
@@ -50,6 +50,9 @@ class Fused:
         It is -1 if an action is refused. Results are rewards, flags, each array of observations, and the bytes of
         infos. The addresses are of the memory, of results, which it writes there itself, and of ``kept``.
 
+        Each time another one is made of the same functions: when several threads are quicker depends on what goes on
+        between the steps, so one batch of a market says nothing of another.
+
         Args:
             mode: What becomes of rows that end: "reset", "keep" (their terminal observations are kept, and somebody
                 else resets them), "freeze", or "go on" (nothing).
@@ -57,10 +60,8 @@ class Fused:
         if mode not in self._steps:
             writer = MarketSource(self.market, self.market.told)
             writer.compile(writer.step(mode))
-            self._steps[mode] = Spread(
-                *writer.spread(), self.market.parallel_from or PARALLEL_FROM, explain=self.explain
-            )
-        return self._steps[mode]
+            self._steps[mode] = writer.spread()
+        return Spread(*self._steps[mode], self.market.parallel_from or PARALLEL_FROM, explain=self.explain)
 
     def rollout(self, policy: Any, parameters: Any, infos: tuple[str, ...], action_width: int) -> Rolling:
         """Some steps of a rollout with a policy of rows, for a market of one array of observations and one of actions.

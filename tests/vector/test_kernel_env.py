@@ -1826,6 +1826,16 @@ def test_a_market_of_long_steps_uses_threads_from_where_it_says():
 
 
 @pytest.mark.compiled
+def test_each_env_finds_out_for_itself_whether_threads_are_quicker():
+    one, other = make_walk(3), make_walk(3)
+    assert other.compiled_step is not one.compiled_step  # whose times say nothing of another batch
+    assert other.compiled_step.dispatchers == one.compiled_step.dispatchers  # compiled once all the same
+    step = one.compiled_step
+    one.set_attr("sigma", 0.75)
+    assert one.compiled_step is step  # and knows what it has found out
+
+
+@pytest.mark.compiled
 def test_so_does_a_rollout_of_it(monkeypatch):
     asked = []
     monkeypatch.setattr(threads, "enter", lambda count: asked.append(count) or 0)  # as where others run them: on one

@@ -249,7 +249,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         from sekai.kernels.fused import fuse
 
         n = self.num_envs
-        self._fused = fuse(market)
+        self._bind_functions(fuse(market))
         self._memory = market.memory.allocate(n) if memory is None or before else memory
         self._columns = market.memory.views(self._memory, n)
         for name, column in before.items():
@@ -269,14 +269,24 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         written = [0] * (4 + len(market.observations.parts))  # where results are: each step says so itself
         self._addresses = np.array([self._memory.ctypes.data, *written, *kept], dtype=np.int64)
         self._uses_streams = bool(market.randomized) or any("random" in names for _, names in market.functions.values())
-        self._mode = "freeze" if not self.autoreset else "keep" if callable(self._native.autoreset_options) else "reset"
-        self._compiled = self._fused.step(self._mode)
         self._finals = [self._columns[f"final{k}"] for k in range(len(market.observations.parts))]
         self._resets = {key: self._columns[f"reset_{as_word(key)}"] for key in market.reset_infos}
         self._leaves = [leaves(space, "") for space in (self.observation_space, self.action_space)]
         parts, names = self._leaves[1]
         # Of the one array that a batch of actions is, so that one that fits is known at once; None of several.
         self._action_array = ((n, *parts[0].shape), np.dtype(parts[0].dtype)) if names is False else (None, None)
+
+    def _bind_functions(self, fused: Any) -> None:
+        if fused is getattr(self, "_fused", None):
+            return  # and what steps have told of threads goes on counting
+        self._fused = fused
+        if not self._is_fused:
+            self._mode = "go on"
+        elif not self.autoreset:
+            self._mode = "freeze"
+        else:
+            self._mode = "keep" if callable(self._native.autoreset_options) else "reset"
+        self._compiled = fused.step(self._mode)
 
     def _reset_options(self, market: Any) -> ResetOptions:
         definition = self._definition
@@ -444,7 +454,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     def _step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], InfoArrays]:
         self._columns["frozen"][:] = self._native.episodes.frozen
         arrays = self._results.new()
-        self._run(self._fused.step("go on"), actions, arrays)
+        self._run(actions, arrays)
         infos = self._results.told(arrays[-1])
         infos.pop("elapsed_steps", None)
         return arrays[0], arrays[1], arrays[2], infos
@@ -461,7 +471,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
             actions = inputs.check_actions(self.action_space, self.num_envs, actions)
         self._has_reset = False  # until what an end asks for is through
         arrays = self._results.new()
-        total = self._run(self._compiled, actions, arrays)
+        total = self._run(actions, arrays)
         rewards, terminated, truncated, *seen, told = arrays
         done = self._columns["ended"][:total].copy() if total else _NONE
         absent = ended = None
@@ -481,9 +491,10 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         self._has_reset = True
         return VecStepResult(self._as_batch(0, seen), rewards, terminated, truncated, infos)
 
-    def _run(self, compiled: Any, actions: Any, arrays: list[NDArray[Any]]) -> int:
+    def _run(self, actions: Any, arrays: list[NDArray[Any]]) -> int:
         """Call the compiled step, which writes into arrays as ``Results.new`` makes them: how many ended."""
-        total: int = compiled(self.num_envs, self._addresses, *arrays, *self._flat_actions(actions), *self._arrays)
+        given = self._flat_actions(actions)
+        total: int = self._compiled(self.num_envs, self._addresses, *arrays, *given, *self._arrays)
         if total < 0:
             self._has_reset = True
             self._refuse(actions)
@@ -501,7 +512,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         self._require_reset()
         self._has_reset = False  # until the step is through
         arrays, told = self._scratch
-        self._run(self._compiled, actions, arrays)
+        self._run(actions, arrays)
         self._has_reset = True
         rewards, terminated, truncated, *seen, _ = arrays
         info = {} if self._columns["absent"].item(0) else {key: read(0) for key, read in told}
