@@ -24,7 +24,7 @@ def stepped(wrap, num_envs=MANY):
 
 @pytest.mark.parametrize("stack_size", [4, 16])
 def test_stacking_against_one_copy_of_the_stack(stack_size, report):
-    wrapped, observations = stepped(lambda vec: sekai.VecTransformObservation(vec, lambda obs: obs))
+    wrapped, observations = stepped(lambda vec: sekai.VecTransformReward(vec, lambda rewards: rewards))
     stacking, stacks = stepped(lambda vec: sekai.VecFrameStackObservation(vec, stack_size))
     assert stacks.shape == (MANY, stack_size, *observations.shape[1:])
     target = np.zeros_like(stacks)

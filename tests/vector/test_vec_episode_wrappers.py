@@ -314,6 +314,33 @@ def test_frames_without_numbers_and_of_one(shape):
     frames = FrameRows(2, 3, shape, np.dtype(bool))
     for _ in range(30):
         assert frames.push(np.ones((2, *shape), bool), Buffers()).shape == (2, 3, *shape)
+        frames.fill(np.array([1]), np.ones((1, *shape), bool))
+        assert frames.with_next(np.array([1, 0]), np.ones((2, *shape), bool)).shape == (2, 3, *shape)
+
+
+@pytest.mark.parametrize("n, k", [(1, 1), (3, 1), (1, 4), (3, 2), (4, 3)])
+def test_frames_of_some_rows_against_lists(n, k):
+    """At each place of the window, the last one of the memory too."""
+    rng = np.random.default_rng(n * k)
+    frames, buffers = FrameRows(n, k, (2,), np.dtype(np.int32)), Buffers()
+    kept = np.zeros((n, k, 2), np.int32)
+    for step in range(100):
+        new = rng.integers(1000, size=(n, 2), dtype=np.int32)
+        rows = rng.permutation(n)[: rng.integers(n + 1)]
+        one_each = rng.integers(1000, size=(len(rows), 2), dtype=np.int32)
+        following = [[*kept[row][1:], frame] for row, frame in zip(rows, one_each, strict=True)]
+        assert frames.with_next(rows, one_each).tolist() == np.reshape(following, (len(rows), k, 2)).tolist()
+        np.testing.assert_array_equal(frames.window, kept)
+        if step % 3 == 0:
+            before = one_each if step % 2 else one_each[:1]  # one for all
+            if len(before):
+                frames.fill(rows, before)
+                kept[rows] = before[:, None]
+        elif step % 3 == 1:
+            kept[rows, -1] = one_each
+            assert frames.replace_newest(rows, one_each).tolist() == kept[rows].tolist()
+        kept = np.concatenate([kept[:, 1:], new[:, None]], axis=1)
+        np.testing.assert_array_equal(frames.push(new, buffers), kept)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------

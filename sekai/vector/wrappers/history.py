@@ -219,26 +219,15 @@ class VecFrameStackObservation(_VecEpisodeObservationWrapper[ActType]):
         return layout.map_parts(lambda frames: frames.window, self._frames)
 
     def _begin(self, rows: NDArray[np.intp], first: Any) -> None:
-        def fill(window: NDArray[Any], part: NDArray[Any]) -> None:
-            window[rows] = part[:, None]
-
-        layout.map_parts(fill, self._windows(), first if self._padding is None else self._padding)
+        before = first if self._padding is None else self._padding
+        layout.map_parts(lambda part, frames: frames.fill(rows, part), before, self._frames)
 
     def _first(self, rows: NDArray[np.intp], first: Any) -> Any:
         self._begin(rows, first)
-
-        def add(window: NDArray[Any], part: NDArray[Any]) -> NDArray[Any]:
-            window[rows, -1] = part
-            shown: NDArray[Any] = window[rows]
-            return shown
-
-        return layout.map_parts(add, self._windows(), first)
+        return layout.map_parts(lambda part, frames: frames.replace_newest(rows, part), first, self._frames)
 
     def _last(self, rows: NDArray[np.intp], final: Any) -> Any:
-        def add(window: NDArray[Any], part: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([window[rows, 1:], part[:, None]], axis=1)
-
-        return layout.map_parts(add, self._windows(), final)
+        return layout.map_parts(lambda part, frames: frames.with_next(rows, part), final, self._frames)
 
     def _shown(self) -> Any:
         return layout.copy_batch(self._windows())
