@@ -337,7 +337,7 @@ def test_the_time_limit_truncates_and_counts():
 
 def test_a_step_long_after_the_first_still_counts():
     vec, young = make_walk(3), make_walk(3)
-    vec._columns["slot_now"][0] = 2**40
+    vec._bound.columns["slot_now"][0] = 2**40
     assert_same_run(vec, young)
     assert vec.elapsed_steps.tolist() == young.elapsed_steps.tolist()
     assert vec.episode_clock.now == 2**40 + 12
@@ -736,9 +736,9 @@ def test_an_action_of_a_dict_is_refused_before_anything_changes(side, size):
 
 def test_a_second_env_of_a_dict_market_is_not_compiled_again():
     ours, theirs = make_book(2), make_book(3)
-    assert ours._fused is theirs._fused
+    assert ours.compiled_step.dispatchers == theirs.compiled_step.dispatchers
     ours.set_attr("table", np.array([4.0, 5.0]))
-    assert ours._fused is theirs._fused
+    assert ours.compiled_step.dispatchers == theirs.compiled_step.dispatchers
 
 
 def test_arrays_are_shared_and_what_follows_from_them_follows():
@@ -976,7 +976,7 @@ def test_a_copy_shares_compiled_code_and_locks_its_arrays():
     other = copy.deepcopy(vec)
     other.step(act(2)), vec.step(act(2))
     assert not other.table.flags.writeable
-    assert other._fused is vec._fused
+    assert other.compiled_step.dispatchers == vec.compiled_step.dispatchers
     if not PLAIN:
         assert len(vec.compiled_step.dispatchers[0].overloads) == 1
 
@@ -1820,7 +1820,7 @@ def test_a_market_of_long_steps_uses_threads_from_where_it_says():
         with threads.always_used():
             vec.reset(seed=3)
             vec.step(np.full(7, 1))
-        return len(vec._compiled.dispatchers[1].signatures) > 0
+        return len(vec.compiled_step.dispatchers[1].signatures) > 0
 
     assert (run_parallel(Walk), run_parallel(Long)) == (False, threads.get_num_threads() > 1)
 
