@@ -61,9 +61,6 @@ _OWN_NAMES = frozenset(
 )
 _NAMES_OF_BASE = NativeVecEnv._snapshot_base_names() | _OWN_NAMES
 
-#: What a copy or a pickle has for ``_bound``.
-_MEMORY = "_memory"
-
 _NONE = np.empty(0, dtype=np.intp)
 _NONE.flags.writeable = False
 
@@ -569,14 +566,14 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         return copy.deepcopy(self)  # clock and streams live in the memory of one env
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        for name in ("_bound", "_definition", "_memory_rows", "_options"):
+        state = {**self.__dict__, "_bound": self._bound.memory}
+        for name in ("_definition", "_memory_rows", "_options"):
             del state[name]
-        return {**state, _MEMORY: self._bound.memory}
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        memory = self.__dict__.pop(_MEMORY)
+        memory = self.__dict__.pop("_bound")
         self._definition = with_parts(type(self)._definition, self._values.record)
         for each in self._definition.parameters:
             value = self._values.given[each.name]
