@@ -250,8 +250,13 @@ def test_settings_wrappers_and_policy_reach_the_environment(capsys, monkeypatch)
     assert all((batch == 1).all() for batch in actions)
 
 
-def test_random_actions_are_few_batches_and_follow_from_the_seed(capsys, monkeypatch, clock):
+@pytest.mark.parametrize("has_mask", [False, True], ids=["", "masked"])
+def test_random_actions_are_few_batches_and_follow_from_the_seed(capsys, monkeypatch, clock, has_mask):
+    """Also of a native market with masks, so that between steps nothing is done that a step would pay for."""
     runs = []
+    if has_mask:
+        monkeypatch.setattr(WalkVec, "_action_mask", lambda self: np.ones((self.num_envs, 2), np.int8))
+        assert WalkVec(1).has_action_mask
     step = WalkVec._step
 
     def record(self, batch):

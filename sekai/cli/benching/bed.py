@@ -13,11 +13,11 @@ from sekai.cli.benching.timing import Block, Cell, Stepper, take_turns
 from sekai.cli.building import build_sub_envs, check_settings, find_spec, modes_of
 from sekai.cli.common import CommandError, mistakes_of_the_user
 from sekai.cli.options import RANDOM, parse_settings
-from sekai.cli.policies import Policy, choose_policy
+from sekai.cli.policies import Policy, any_actions, choose_policy
 from sekai.cores import usable_cores
 from sekai.progress import progress_bar
 from sekai.registry.build import choose_mode, entry_point_of
-from sekai.vector import VecEnv, VecNormalizeObservation, VecNormalizeReward, VecRecordEpisodeStatistics
+from sekai.vector import NativeVecEnv, VecEnv, VecNormalizeObservation, VecNormalizeReward, VecRecordEpisodeStatistics
 
 #: Numbers of sub-envs: in mode "native", and in the modes that step one object per sub-env.
 DEFAULT_NATIVE, DEFAULT_OTHERS = (1, 64, 1024, 16_384), (1, 8, 64)
@@ -125,10 +125,13 @@ class TestBed:
         return vec
 
     def _stepper(self, vec: VecEnv[Any, Any]) -> Stepper:
-        policy = choose_policy(vec, self._args.policy, self._args.seed)
-        if self._args.policy == RANDOM and not vec.has_action_mask:
-            policy = _prepared(policy)
-        return Stepper(vec, policy, self._args.seed)
+        is_random, seed = self._args.policy == RANDOM, self._args.seed
+        # An Env may refuse what its mask leaves out. A native one takes every action of its space.
+        if is_random and (isinstance(vec.unwrapped, NativeVecEnv) or not vec.has_action_mask):
+            policy = _prepared(any_actions(vec, seed))
+        else:
+            policy = choose_policy(vec, self._args.policy, seed)
+        return Stepper(vec, policy, seed)
 
 
 def _prepared(policy: Policy) -> Policy:
