@@ -268,6 +268,19 @@ def test_random_actions_are_few_batches_and_follow_from_the_seed(capsys, monkeyp
     assert runs[0][:8] == runs[1][:8] != runs[2][:8]
 
 
+@pytest.mark.parametrize("mode", ["native", "sync"])
+def test_a_native_market_is_not_asked_for_masks_between_steps(capsys, monkeypatch, mode):
+    """The next step would pay for it."""
+
+    def asked(self):
+        raise AssertionError("expected nobody to ask")
+
+    monkeypatch.setattr(WalkVec, "_action_mask", asked)
+    assert WalkVec(1).has_action_mask
+    (cell,) = run_json(capsys, "OnlyNative-v0", "--modes", mode, "--num-envs", 2, "--policy", "random")["cells"]
+    assert cell["env_steps_per_second"] > 0
+
+
 def test_the_first_step_is_told_apart(capsys, monkeypatch, clock):
     step = WalkVec._step
     stepped = set()

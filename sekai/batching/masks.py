@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
-from sekai.spaces import Dict, Discrete, MultiDiscrete, Space, Tuple, as_mask, full_mask, mask_space
+from sekai.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Tuple, as_mask, full_mask, mask_space
 from sekai.spaces.multi_discrete import draw_allowed, mask_at
 from sekai.spaces.space import check_mask
 
@@ -114,6 +114,10 @@ def _sample_allowed(space: Space[Any], n: int, rng: np.random.Generator, masks: 
             column = slice(None), *index
             batch[column] = int(space.start[index]) + drawn
         return batch
+    if isinstance(space, Box):
+        drawn = space.bounds.sample(rng, (n,))
+        np.copyto(drawn, space.bounds.rest, where=masks == 0)
+        return drawn
     batched = layout.batch_space(space, n)
     batched.seed(rng)
     return batched.sample(masks)

@@ -88,14 +88,27 @@ def _checked(policy: Policy, vec: VecEnv[Any, Any], where: str) -> Policy:
 
 def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
     """Random actions, of those that the masks allow where the environment has some."""
-    # Not the seed itself: actions must not follow the numbers the environment draws.
-    derived = None if seed is None else make_seed_sequence(seed, 1)[0]
-    if vec.has_action_mask:
-        from sekai.vector.random_actions import random_actions
+    if not vec.has_action_mask:
+        return any_actions(vec, seed)
+    from sekai.vector.random_actions import random_actions
 
-        rng, _ = np_random(derived)
-        return lambda observations: random_actions(vec, rng)
-    space = vec.batch_action_space
+    rng, _ = np_random(_seed_of_actions(seed))
+    return lambda observations: random_actions(vec, rng)
+
+
+def any_actions(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
+    """Random actions of the whole space, whatever masks leave out.
+
+    Args:
+        vec: The environment.
+        seed: See ``choose_policy``.
+    """
+    space, derived = vec.batch_action_space, _seed_of_actions(seed)
     if derived is not None:
         space.seed(derived)
     return lambda observations: space.sample()
+
+
+def _seed_of_actions(seed: int | None) -> int | None:
+    """Not the seed itself: actions must not follow the numbers the environment draws."""
+    return None if seed is None else make_seed_sequence(seed, 1)[0]

@@ -230,8 +230,6 @@ class SekaiSB3VecEnv(SB3VecEnv):
         Raises:
             AttributeError: ``vec`` has none of the actions of a ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``.
         """
-        if not has_flat_masks(self.vec):
-            raise AttributeError(f"action_masks(): expected a VecEnv with flat masks of actions, got {self.vec!r}")
         return flat_masks(self.vec)
 
     def _action_mask(self, row: int) -> NDArray[np.bool_]:

@@ -15,10 +15,12 @@ space               mask
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from sekai.spaces.bounds import Bounds
 from sekai.spaces.box import Box
 from sekai.spaces.composite import Dict, Tuple
 from sekai.spaces.discrete import Discrete
@@ -47,10 +49,16 @@ def mask_space(space: Space[Any]) -> Space[Any]:
     if isinstance(space, Discrete):
         return MultiBinary(space.n)
     if isinstance(space, Box):
-        return Box(0, 1, space.shape, np.int8)
+        return Box.from_bounds(_zeros_and_ones(space.shape))
     if isinstance(space, MaskedBox):
         return MultiBinary(space.mask_shape)
     raise TypeError(f"mask_space: expected a space whose masks have a fixed form, got {space!r}")
+
+
+@lru_cache(maxsize=64)
+def _zeros_and_ones(shape: tuple[int, ...]) -> Bounds:
+    """The bounds of masks of a ``Box``, kept since a policy that reads masks comes here at each step."""
+    return Bounds.parse(0, 1, shape, np.int8, "mask_space")
 
 
 def full_mask(space: Space[Any]) -> Any:

@@ -22,7 +22,7 @@ def random_actions(vec: VecEnv[Any, Any], rng: np.random.Generator) -> Any:
         TypeError: ``vec.action_mask()`` is no batch of masks.
         ValueError: It has another shape or other values, or leaves a sub-env nothing to do.
     """
-    masks = vec.action_mask()
+    masks = vec.action_mask() if vec.has_action_mask else None
     if masks is not None and not vec.autoreset and vec.frozen.any():
         frozen = np.flatnonzero(vec.frozen)
         layout.put(masks, frozen, full_masks(vec.action_space, len(frozen)))

@@ -173,7 +173,7 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
 class RepeatAction(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, ActType]):
     """Steps the env several times with each action, and shows the last of these steps with the sum of their rewards.
 
-    It stops at the step that ends an episode.
+    It stops at the step that ends an episode. Its action mask is that of the first of these steps.
 
     Args:
         env: The env to wrap.

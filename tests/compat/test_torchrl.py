@@ -30,6 +30,7 @@ from sekai import (
 from sekai.batching import layout
 from sekai.compat.gymnasium import to_gymnasium
 from sekai.compat.torchrl import SekaiTorchRLEnv, to_spec
+from sims.market_making import MarketMakingVecEnv
 
 FIXED = {name: space for name, space in CATALOGUE.items() if layout.has_fixed_layout(space)}
 FLAGS = "done", "terminated", "truncated"
@@ -419,7 +420,7 @@ def test_the_spec_of_masks():
     assert env.observation_spec["action_mask"] == Binary(shape=(2, 5), dtype=torch.bool)
     check_env_specs(SekaiTorchRLEnv(CorridorVec(2, max_episode_steps=3)), seed=0)
     # Under sticky actions nobody knows the masks of those that are taken.
-    for vec in (SyncVecEnv([Combined]), NCount([3]), VecStickyAction(CorridorVec(2), 0.5)):
+    for vec in (SyncVecEnv([Combined]), NCount([3]), VecStickyAction(CorridorVec(2), 0.5), MarketMakingVecEnv(2)):
         env = SekaiTorchRLEnv(vec)
         assert "action_mask" not in env.observation_spec.keys()
         env.reset()

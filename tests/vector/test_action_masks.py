@@ -457,5 +457,6 @@ def test_vector_wrappers_hand_masks_on_unless_actions_are_others():
         MirroredBatch(CorridorVec(2)).action_mask()
     assert MirroredBatch(NCount([3])).action_mask() is None
     assert not MirroredBatch(CorridorVec(2)).has_action_mask  # so that nobody who steps it asks
+    assert set(random_actions(MirroredBatch(CorridorVec(40)), np.random.default_rng(0))) == {0, 1, 2}
     with pytest.raises(ValueError, match=r"VecActionMaskObservation: expected a VecEnv with an action_mask\(\)"):
         VecActionMaskObservation(NCount([3]))

@@ -174,8 +174,6 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             AttributeError: There are none, or the actions are not those of a ``Discrete``, ``MultiDiscrete`` or
                 ``MultiBinary``.
         """
-        if not has_flat_masks(self.vec):
-            raise AttributeError(f"action_masks(): expected a VecEnv with flat masks of actions, got {self.vec!r}")
         return flat_masks(self.vec)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
