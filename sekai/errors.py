@@ -15,6 +15,7 @@ class EnvNotFound(SekaiError, LookupError):
     Attributes:
         id: The id that was looked up.
         suggestions: Registered ids that come close to it.
+        remedy: What else might help, a sentence for the message.
     """
 
     def __init__(self, id: str, suggestions: Sequence[str] = (), remedy: str = "") -> None:

@@ -163,3 +163,17 @@ def test_the_command_page_shows_every_verb(capsys):
     assert {"list", "run"} <= set(verbs)
     page = PAGES["guides/command.md"].read_text(encoding="utf-8")
     assert re.findall(r"<!-- help: sekai (\w+) -->", page) == verbs
+
+
+@pytest.mark.skipif(find_spec("griffe") is None, reason="needs griffe")
+def test_a_named_tuple_is_shown_with_the_defaults_of_its_fields():
+    import griffe
+
+    from sims.trading import TradingParams
+
+    extensions = griffe.load_extensions(str(DOCS / "named_tuples.py"))
+    module = griffe.load("sims.trading.market", search_paths=[ROOT], extensions=extensions)
+    _, *fields = module["TradingParams"].parameters
+    assert [field.name for field in fields] == list(TradingParams._fields)
+    shown = {field.name: eval(str(field.default)) for field in fields if field.default is not None}
+    assert shown == TradingParams._field_defaults

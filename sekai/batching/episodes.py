@@ -33,9 +33,9 @@ def ended_info(info: InfoDict, final_observation: Any, reset_info: InfoDict) -> 
     """The info of the step that ended an episode under autoreset.
 
     Args:
-        info: The step's own info, a snapshot.
-        final_observation: The terminal observation, a snapshot.
-        reset_info: The reset's info, a snapshot.
+        info: The step's own info, a copy.
+        final_observation: The terminal observation, a copy.
+        reset_info: The reset's info, a copy.
 
     Returns:
         The step's keys at the top level, and the three keys of the rule; the step's info whole below "final_info".

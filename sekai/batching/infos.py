@@ -1,4 +1,4 @@
-"""Infos: the names of the keys the kit writes, snapshots, and many values as one array."""
+"""Infos: the names of the keys the kit writes, copies, and many values as one array."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class RemoteVecEnv(VecEnv[ObsType, ActType]):
     # -- steps ---------------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments, each worker its own (see ``VecEnv.step``).
+        """Step all sub-envs, each worker its own (see ``VecEnv.step``).
 
         Raises:
             VecEnvWorkerError: A sub-env failed, or a worker was lost or took longer than ``step_timeout``.
@@ -100,7 +100,7 @@ class RemoteVecEnv(VecEnv[ObsType, ActType]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments (see ``VecEnv.reset``).
+        """Reset all sub-envs (see ``VecEnv.reset``).
 
         Raises:
             VecEnvWorkerError: A sub-env failed, or a worker was lost or took longer than ``step_timeout``.

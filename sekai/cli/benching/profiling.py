@@ -143,7 +143,7 @@ class Profile:
 def profile(vec: VecEnv[Any, Any], clocked: Stepper, plain: Stepper, *, seconds: float, rounds: int) -> Profile:
     """Step an environment with clocks around the parts of its step, and in turn another one without.
 
-    A native market has the parts "kernel" (``_step()``), "observe", "resets" (of autoreset), "infos" (snapshots of the
+    A native market has the parts "kernel" (``_step()``), "observe", "resets" (of autoreset), "infos" (copies of the
     columns, and the list) and "bookkeeping" (the rest of ``NativeVecEnv.step()``). Sub-envs, which have to be wrapped
     in ``SubEnvClock``, are the part "sub-envs", those of the busiest worker where there are several; "bookkeeping" is
     then the backend's, messages and waiting included, and "infos" (copies and the list) is told apart from it where

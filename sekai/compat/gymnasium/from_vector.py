@@ -95,7 +95,7 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
     # -- the contract --------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments with a batch of actions (see ``VecEnv.step``)."""
+        """Step all sub-envs with a batch of actions (see ``VecEnv.step``)."""
         self._require_reset()
         actions = self._hold(inputs.check_actions(self.action_space, self.num_envs, actions))
         envs = self.gymnasium_vec
@@ -126,7 +126,7 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments.
+        """Reset all sub-envs.
 
         Args:
             seed: An int derives one seed for each sub-env of a ``SyncVectorEnv`` or ``AsyncVectorEnv`` (wrapped or

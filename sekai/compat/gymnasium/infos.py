@@ -187,7 +187,7 @@ def _with_masks(columns: Mapping[str, Any], mask: NDArray[np.bool_]) -> dict[str
 
 
 def rows_of(infos: Mapping[str, Any], n: int) -> list[InfoDict]:
-    """One dict per sub-env, each a snapshot.
+    """One dict per sub-env, each of copies.
 
     Args:
         infos: The infos in gymnasium's layout. A key without a mask is every sub-env's: a row of it, if it is an array

@@ -287,7 +287,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments (see ``VecEnv.reset``); options that are refused change nothing."""
+        """Reset all sub-envs (see ``VecEnv.reset``); options that are refused change nothing."""
         self._require_open("reset()")
         if options and type(self)._reset_envs is KernelVecEnv._reset_envs:  # else it may know of more
             if isinstance(options, dict):
@@ -390,7 +390,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     # -- the step ------------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments with a batch of actions (see ``VecEnv.step``)."""
+        """Step all sub-envs with a batch of actions (see ``VecEnv.step``)."""
         if not self._is_fused:
             return super().step(actions)
         self._require_reset()

@@ -244,7 +244,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
     # -- the contract --------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments with a batch of actions (see ``VecEnv.step``)."""
+        """Step all sub-envs with a batch of actions (see ``VecEnv.step``)."""
         self._require_reset()
         actions = self.__actions(actions)
         frozen = _NO_ROWS if self.autoreset else self._native.episodes.frozen.nonzero()[0]
@@ -267,7 +267,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments (see ``VecEnv.reset``)."""
+        """Reset all sub-envs (see ``VecEnv.reset``)."""
         self._require_open("reset()")
         every_options = inputs.spread_options(options, self.num_envs)
         seed = inputs.draw_seeds(seed, self.num_envs)

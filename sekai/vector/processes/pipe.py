@@ -167,7 +167,7 @@ class Pipe:
             raise PipeClosed from error
 
     def cut(self) -> None:
-        """End the line for whoever holds either end of it, and at once for who waits for a message here."""
+        """End the pipe for whoever holds either end of it, and at once for who waits for a message here."""
         if DESCRIPTORS:
             with socket.socket(fileno=os.dup(self._fd)) as line, suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)

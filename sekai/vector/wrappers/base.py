@@ -44,8 +44,11 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
     public attributes, ``step()`` and ``reset()`` and their async forms, so that sub-envs that wait go on doing so
     together. ``get_attr()``, ``set_attr()`` and ``call()`` reach the sub-envs.
 
-    Attributes:
-        venv: The VecEnv inside.
+    Args:
+        venv: The VecEnv to wrap, kept as ``.venv``.
+
+    Raises:
+        TypeError: ``venv`` is no VecEnv.
     """
 
     num_envs: Any = FromInner("venv")
@@ -56,7 +59,6 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
     spec: Any = FromInner("venv")
 
     def __init__(self, venv: VecEnv[ObsType, ActType]) -> None:
-        """Wrap ``venv``; TypeError if it is no VecEnv."""
         if not isinstance(venv, VecEnv):
             raise TypeError(f"{type(self).__name__}: expected a VecEnv, got {type(venv).__name__}")
         self.venv: VecEnv[Any, Any] = venv
@@ -286,7 +288,6 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
     _no_finals: Any = None
 
     def __init__(self, venv: VecEnv[ObsType, ActType]) -> None:
-        """Wrap ``venv``; TypeError if it is no VecEnv."""
         super().__init__(venv)
         self._buffers = Buffers()
 
