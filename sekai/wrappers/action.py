@@ -122,31 +122,32 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         self._has_last = np.zeros(1, np.bool_)
         self._left = np.zeros(1, np.int64)  # steps for which the last action goes on sticking
         self._stuck, self._frozen = np.zeros(1, np.bool_), np.zeros(1, np.bool_)
-        self._key, self._counter = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
-        self._begin_stream(None)
+        from sekai.kernels.streams import draw_streams
+
+        self._key, self._counter = draw_streams(1)
         # Of another one inside, with the same seed, the draws are others.
         inside = [*env] if isinstance(env, Wrapper) else []
         self._upper = np.uint64(1 + sum(isinstance(layer, StickyAction) for layer in inside))
 
     def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
         """Reset the inner env, forget the actions before, and begin another stream if there is a seed."""
+        drawn = _seed_beside(seed)
         result = super().reset(seed=seed, options=options)
-        if seed is not None:
-            self._begin_stream(seed)
+        self._begin_stream(drawn)
         return result
 
     async def async_reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
         """``reset()``, through the inner env's ``async_reset()``."""
+        drawn = _seed_beside(seed)
         result = await super().async_reset(seed=seed, options=options)
-        if seed is not None:
-            self._begin_stream(seed)
+        self._begin_stream(drawn)
         return result
 
     def reseed(self, seed: SeedType) -> None:
         """Let the inner env, and what sticks, go on with other random streams."""
+        drawn = _seed_beside(seed)
         super().reseed(seed)
-        if seed is not None:
-            self._begin_stream(seed)
+        self._begin_stream(drawn)
 
     def action(self, action: Any) -> Any:
         """The action, or the one before."""
@@ -164,10 +165,18 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         self._last = None
         self._has_last[:], self._left[:] = False, 0
 
-    def _begin_stream(self, seed: SeedType) -> None:
+    def _begin_stream(self, seed: int | None) -> None:
+        """Begin the stream of a seed; None goes on with the one there is."""
         from sekai.kernels.streams import make_streams
 
-        self._key[:], self._counter[:] = make_streams(draw_seeds([seed], 1))
+        if seed is not None:
+            self._key[:], self._counter[:] = make_streams([seed])
+
+
+def _seed_beside(seed: SeedType) -> int | None:
+    """What a seed gives a stream beside the env's own; a generator is left to the env, which has not seen it yet."""
+    drawn: int | None = draw_seeds([seed], 1, from_copies=True)[0]
+    return drawn
 
 
 class RepeatAction(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, ActType]):

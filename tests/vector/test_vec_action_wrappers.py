@@ -13,6 +13,7 @@ from toys import Draws, NativeToy, T, Toy, fns
 import sekai
 from sekai import Box, Dict, Discrete, SyncVecEnv
 from sekai.batching import layout
+from sekai.kernels import streams
 
 ACTIONS = Dict({"size": Box(-1.0, 1.0, (2,)), "side": Discrete(50)})
 here = pytest.mark.parametrize("backend", ["sync", "native"])
@@ -277,14 +278,53 @@ def test_a_snapshot_of_another_initial_action_is_refused():
             another.restore(vec.snapshot())
 
 
-def test_the_market_draws_what_it_would_without():
-    def rewards(vec):
-        with vec:
-            vec.reset(seed=3)
-            return [vec.step([0, 1]).rewards.tolist() for _ in range(9)]
+class NativeDraws(NativeToy):
+    """Rewards are draws from the streams of the sub-envs."""
 
-    bare = SyncVecEnv([Draws, Draws])
-    assert rewards(sekai.VecStickyAction(SyncVecEnv([Draws, Draws]), 0.9)) == rewards(bare)
+    def _step(self, actions):
+        _, terminated, truncated, columns = super()._step(actions)
+        drawn = [streams.uniform(self.streams, row) for row in range(self.num_envs)]
+        return np.array(drawn), terminated, truncated, columns
+
+
+def generators():
+    """One for two of three sub-envs, or two over the same numbers."""
+    first, other = np.random.default_rng(3), np.random.default_rng(4)
+    return [first, 7, first], [np.random.Generator(other.bit_generator), other, 7]
+
+
+SEEDS = {"integer": lambda: 3, "one given twice": lambda: generators()[0], "two over one": lambda: generators()[1]}
+BEGINNINGS = {
+    "reset": lambda vec, seed: vec.reset(seed=seed),
+    "async_reset": lambda vec, seed: asyncio.run(vec.async_reset(seed=seed)),
+    "reset_envs": lambda vec, seed: [vec.reset(seed=1), vec.reset_envs([0, 1, 2], seed=seed)],
+    "reseed": lambda vec, seed: [vec.reset(seed=1), vec.reseed(seed)],
+}
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS.values(), ids=BEGINNINGS)
+@pytest.mark.parametrize("make_seed", SEEDS.values(), ids=SEEDS)
+@here
+def test_the_market_draws_what_it_would_without(backend, make_seed, begin):
+    def make():
+        return NativeDraws([LONG] * 3) if backend == "native" else SyncVecEnv([Draws] * 3)
+
+    with make() as bare, sekai.VecStickyAction(make(), 0.9) as sticky:
+        seeds = make_seed(), make_seed()
+        begin(bare, seeds[0]), begin(sticky, seeds[1])
+        for _ in range(9):
+            assert bare.step([0, 1, 0]).rewards.tolist() == sticky.step([0, 1, 0]).rewards.tolist()
+        for one, other in zip(*seeds, strict=True) if isinstance(seeds[0], list) else ():
+            if isinstance(one, np.random.Generator):
+                assert one.random() == other.random()  # which have been drawn from as often
+
+
+@here
+def test_sub_envs_that_are_given_one_generator_do_not_stick_together(backend):
+    generator = np.random.default_rng(5)
+    with sekai.VecStickyAction(recording(backend, LONG, LONG, act=MANY), 0.5) as vec:
+        one, other = counted(vec, 60, [generator, generator])
+    assert one != other
 
 
 @both_modes

@@ -106,16 +106,35 @@ def test_sticking_ends_with_the_episode(drive):
     assert env.unwrapped.actions[::3] == [0, 3, 6, 9]
 
 
-def test_the_env_draws_what_it_would_without():
-    class Drawing(Recording):
-        def step(self, action):
-            super().step(action)
-            return StepResult(self.rng.random(1), 0.0, False, False, {})
+class Drawing(Recording):
+    """Shows draws from its generator."""
 
+    def reset(self, *, seed=None, options=None):
+        self._set_rng(seed)
+        self.rng.random()
+        return super().reset(options=options)
+
+    def step(self, action):
+        super().step(action)
+        return StepResult(self.rng.random(1), 0.0, False, False, {})
+
+
+@pytest.mark.parametrize("make_seed", [lambda: 5, lambda: np.random.default_rng(5)], ids=["integer", "generator"])
+@pytest.mark.parametrize("begin", ["reset", "reseed"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_env_draws_what_it_would_without(drive, make_seed, begin, layers):
     bare, env = Drawing(FOREVER, Discrete(9)), Drawing(FOREVER, Discrete(9))
-    sticky = StickyAction(env, 0.9)
-    bare.reset(seed=1), sticky.reset(seed=1)
-    assert [bare.step(0).observation for _ in range(9)] == [sticky.step(0).observation for _ in range(9)]
+    sticky = env
+    for _ in range(layers):
+        sticky = StickyAction(sticky, 0.9)
+    seeds = [make_seed() for _ in range(2)]
+    for each, seed in zip((bare, sticky), seeds, strict=True):
+        drive.reset(each, seed=1 if begin == "reseed" else seed)
+        if begin == "reseed":
+            each.reseed(seed)
+    assert [drive.step(bare).observation for _ in range(9)] == [drive.step(sticky).observation for _ in range(9)]
+    if isinstance(seeds[0], np.random.Generator):
+        assert env.rng is seeds[1] and seeds[0].random() == seeds[1].random()
 
 
 def test_reseeding_and_generators():

@@ -150,8 +150,9 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
         """Reset the wrapped VecEnv and the streams."""
+        drawn = draw_seeds(seed, self.num_envs, from_copies=True)  # before the sub-envs draw from generators
         result = super().reset(seed=seed, options=options)
-        self._streams.reseed(draw_seeds(seed, self.num_envs))
+        self._streams.reseed(drawn)
         return result
 
     async def async_reset(
@@ -161,21 +162,21 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
         """``reset()``, through the wrapped VecEnv's ``async_reset()``."""
+        drawn = draw_seeds(seed, self.num_envs, from_copies=True)
         result = await super().async_reset(seed=seed, options=options)
-        self._streams.reseed(draw_seeds(seed, self.num_envs))
+        self._streams.reseed(drawn)
         return result
 
     def _reset_some(self, rows: NDArray[np.intp], inputs: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
+        drawn = draw_seeds([seed for seed, _ in inputs], len(rows), from_copies=True)
         result = super()._reset_some(rows, inputs)
-        self._reseed_streams(rows, [seed for seed, _ in inputs])
+        self._streams.reseed_some(rows, drawn)
         return result
 
     def _reseed(self, rows: NDArray[np.intp], seeds: list[SeedType], whole: list[SeedType] | SeedType) -> None:
+        drawn = draw_seeds(seeds, len(rows), from_copies=True)
         super()._reseed(rows, seeds, whole)
-        self._reseed_streams(rows, seeds)
-
-    def _reseed_streams(self, rows: NDArray[np.intp], seeds: list[SeedType]) -> None:
-        self._streams.reseed_some(rows, draw_seeds(seeds, len(rows)))
+        self._streams.reseed_some(rows, drawn)
 
     def _observe_now(self) -> Any:
         return self.venv._observe_now()
