@@ -63,6 +63,27 @@ def test_other_actions_have_another_mask():
     assert Mirrored(Toy(T(3), act=Discrete(3))).action_mask() is None
 
 
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda env: sekai.RepeatAction(env, 3),
+        lambda env: sekai.DelayAction(env, 1),
+        lambda env: sekai.StickyAction(env, 0.5),
+    ],
+    ids=["repeat", "delay", "sticky"],
+)
+def test_an_action_that_is_not_taken_once_and_now_has_no_mask(wrap):
+    env = at(2, wrap(Corridor()))
+    assert not env.has_action_mask
+    with pytest.raises(NotImplementedError, match=r"Action.action_mask\(\): expected one of the actions that it takes"):
+        env.action_mask()
+    with pytest.raises(ValueError, match=r"expected an env with an action_mask\(\)"):
+        ActionMaskObservation(env)
+    assert wrap(Toy(T(3))).action_mask() is None
+    inside = wrap(ActionMaskObservation(Corridor()))
+    assert inside.reset(seed=0).observation["action_mask"].shape == (3,) and not inside.has_action_mask
+
+
 class Resting(Toy):
     def action_mask(self):
         return [0, 1]

@@ -179,10 +179,11 @@ def _seed_beside(seed: SeedType) -> int | None:
     return drawn
 
 
-class RepeatAction(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, ActType]):
+class RepeatAction(ActionWrapper[ObsType, ActType, ActType], Generic[ObsType, ActType]):
     """Steps the env several times with each action, and shows the last of these steps with the sum of their rewards.
 
-    It stops at the step that ends an episode.
+    It stops at the step that ends an episode. The mask of the env inside holds for the first of the steps alone, so
+    that there is none of an action that is taken several times.
 
     Args:
         env: The env to wrap.
@@ -200,8 +201,13 @@ class RepeatAction(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType,
         super().__init__(env)
         self.num_repeats = check_count(num_repeats, "RepeatAction: num_repeats")
 
+    def action(self, action: ActType) -> ActType:
+        """The action that each of the steps takes: the one that was chosen."""
+        return action
+
     def step(self, action: ActType) -> StepResult[ObsType]:
         """Step the env up to ``num_repeats`` times."""
+        action = self.action(action)
         result = self.env.step(action)
         total = float(result.reward)
         for _ in range(self.num_repeats - 1):
@@ -213,6 +219,7 @@ class RepeatAction(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType,
 
     async def async_step(self, action: ActType) -> StepResult[ObsType]:
         """``step()``, through the env's ``async_step()``."""
+        action = self.action(action)
         result = await self.env.async_step(action)
         total = float(result.reward)
         for _ in range(self.num_repeats - 1):
