@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 
+from sekai.actions import ActionCheck
 from sekai.batching.episodes import resets_itself
 from sekai.batching.infos import snapshot_value
 from sekai.batching.inputs import check_sticking, draw_seeds, initial_action_of
 from sekai.checks import check_count
+from sekai.delegation import FromInner
 from sekai.env import ActionWrapper, Env, Wrapper
 from sekai.results import ResetResult, StepResult
 from sekai.types import ActType, ObsType, OptionsType, SeedType
@@ -19,6 +21,13 @@ from sekai.types import ActType, ObsType, OptionsType, SeedType
 
 class _EpisodeActionWrapper(ActionWrapper[ObsType, Any, Any], Generic[ObsType]):
     """Hands on actions that depend on those before in the episode."""
+
+    _finite_actions: Any = FromInner("env")
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_check",)
+
+    def __init__(self, env: Env[ObsType, Any]) -> None:
+        super().__init__(env)
+        self._check = ActionCheck(env.action_space, finite=env._finite_actions)
 
     @abstractmethod
     def _begin(self) -> None:
@@ -53,7 +62,8 @@ class _EpisodeActionWrapper(ActionWrapper[ObsType, Any, Any], Generic[ObsType]):
 class DelayAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
     """Hands each action to the env ``delay`` steps late: latency.
 
-    Until the first one of an episode arrives, the env is stepped with ``initial_action``.
+    Until the first one of an episode arrives, the env is stepped with ``initial_action``. An action that is not in the
+    action space is refused when it is chosen (``InvalidAction``), and not once it arrives.
 
     Args:
         env: The env to wrap.
@@ -77,7 +87,12 @@ class DelayAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         self._begin()
 
     def action(self, action: Any) -> Any:
-        """The action of ``delay`` steps ago, now that the next one has been chosen."""
+        """The action of ``delay`` steps ago, now that the next one has been chosen.
+
+        Raises:
+            InvalidAction: That one is not in the action space; nothing has changed.
+        """
+        self._check.one(action, "DelayAction: step(action)")
         self._waiting.append(snapshot_value(action))
         return self._waiting.popleft()
 
@@ -92,7 +107,8 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
     Machado et al. (2018), "Revisiting the Arcade Learning Environment", section 5.2, where it sticks for one step; here
     it may for several. The first action of an episode is always taken. Chances come from a stream of random numbers
     beside the env's own, which the seed of a reset begins, so that the env draws what it would without. With the same
-    seed the same steps stick as in a row of ``VecStickyAction``.
+    seed the same steps stick as in a row of ``VecStickyAction``. An action that is not in the action space is refused
+    (``InvalidAction``), also where the one before sticks.
 
     Args:
         env: The env to wrap.
@@ -150,9 +166,14 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         self._begin_stream(drawn)
 
     def action(self, action: Any) -> Any:
-        """The action, or the one before."""
+        """The action, or the one before.
+
+        Raises:
+            InvalidAction: The action is not in the action space; nothing has changed, and nothing was drawn.
+        """
         from sekai.kernels.sticking import choose_stuck  # which only those need that have such a wrapper
 
+        self._check.one(action, "StickyAction: step(action)")
         least, most = self.repeat_action_duration_range
         state = self._key, self._counter, self._frozen, self._has_last, self._left, self._stuck
         choose_stuck(*state, self._upper, self.repeat_action_probability, least, most)
@@ -200,6 +221,8 @@ class RepeatAction(ActionWrapper[ObsType, ActType, ActType], Generic[ObsType, Ac
     def __init__(self, env: Env[ObsType, ActType], num_repeats: int) -> None:
         super().__init__(env)
         self.num_repeats = check_count(num_repeats, "RepeatAction: num_repeats")
+
+    _finite_actions: Any = FromInner("env")
 
     def action(self, action: ActType) -> ActType:
         """The action that each of the steps takes: the one that was chosen."""

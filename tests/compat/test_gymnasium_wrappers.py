@@ -24,7 +24,7 @@ class Showing(gymnasium.Env):
 
     def __init__(self, space=BOX, action_space=None, drawn=True):
         self.observation_space = space
-        self.action_space = spaces.Discrete(1000) if action_space is None else action_space
+        self.action_space = spaces.Discrete(4000) if action_space is None else action_space
         self.drawn = drawn
         self.acted = []
         self.episodes = 0

@@ -7,8 +7,9 @@ import pytest
 from script_env import LINE, ScriptEnv, ends_after
 
 from sekai.env import ObservationWrapper, Wrapper
+from sekai.errors import InvalidAction
 from sekai.results import StepResult
-from sekai.spaces import Box, Discrete
+from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from sekai.wrappers import (
     AutoReset,
     DelayAction,
@@ -71,6 +72,49 @@ def test_an_action_is_what_it_was_when_it_was_chosen():
     action[:] = 2.0
     env.step(action)
     assert env.unwrapped.actions == [[1.0], [1.5]]
+
+
+# -- what is not in the space ------------------------------------------------------------------------------
+
+PARTS = Dict({"size": Box(-1.0, 1.0, (2,)), "side": Discrete(3, start=1)})
+LATER = {"delay": lambda env: DelayAction(env, 2), "sticky": lambda env: StickyAction(env, 0.5, (1, 3))}
+OUTSIDE = {
+    "above": (Box(0.0, 1.0, (2,)), np.float32([0.5, 1.5])),
+    "nan": (Box(-np.inf, np.inf, (1,)), np.float32([np.nan])),
+    "shape": (Box(0.0, 1.0, (2,)), np.float32([0.5])),
+    "dtype": (Discrete(3), 1.5),
+    "number": (Discrete(3), 3),
+    "item": (MultiDiscrete([2, 3]), np.array([1, 3])),
+    "bits": (MultiBinary(2), [0, 2]),
+    "part": (PARTS, {"size": np.zeros(2, np.float32), "side": 0}),
+    "key": (PARTS, {"size": np.zeros(2, np.float32)}),
+}
+
+
+@pytest.mark.parametrize("wrap", LATER.values(), ids=LATER)
+@pytest.mark.parametrize(("space", "wrong"), OUTSIDE.values(), ids=OUTSIDE)
+def test_an_action_that_is_not_in_the_space_is_refused_at_once_and_changes_nothing(drive, wrap, space, wrong):
+    env, other = (wrap(Recording(FOREVER, space)) for _ in range(2))
+    space.seed(0)
+    given = [space.sample() for _ in range(8)]
+    for each in (env, other):
+        drive.reset(each, seed=1)
+        drive.step(each, given[0])
+    for action in given[1:]:
+        with pytest.raises(InvalidAction, match=r"Action: step\(action\): expected an element of .*, got "):
+            drive.step(env, wrong)
+        drive.step(env, action), drive.step(other, action)
+    assert str(env.unwrapped.actions) == str(other.unwrapped.actions) and len(env.unwrapped.actions) == 8
+
+
+@pytest.mark.parametrize("wrap", LATER.values(), ids=LATER)
+def test_what_is_in_the_space_once_it_is_cast_arrives_as_it_was_chosen(wrap):
+    env = wrap(Recording(FOREVER, Box(0.0, 1.0, (2,))))
+    env.reset(seed=1)
+    env.step(np.array([0.5, 1.0 + 1e-12]))
+    env.step([0, 1])
+    env.step((0.25, 1)), env.step(np.float32([0, 0]))
+    assert [0.5, 1.0 + 1e-12] in env.unwrapped.actions
 
 
 # -- StickyAction ------------------------------------------------------------------------------------------
