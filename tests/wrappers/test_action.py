@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from script_env import LINE, ScriptEnv, ends_after
 
+import sekai
 from sekai.env import ObservationWrapper, Wrapper
 from sekai.errors import InvalidAction
 from sekai.results import StepResult
@@ -317,6 +320,45 @@ def test_what_an_autoreset_inside_passes_by_is_warned_of(wrap, between):
         wrap(between(AutoReset(ScriptEnv(ends_after(2)))))
     assert len(warned) == 1
     AutoReset(wrap(between(ScriptEnv(ends_after(2)))))  # says nothing
+
+
+class Remembering(Counting):
+    def __init__(self, env, more=0):
+        super().__init__(env)
+        self.steps = more
+
+
+class RememberingMore(Remembering):
+    def __init__(this, env):  # by another name, and kept in a cell
+        super().__init__(env, 1)
+        this.again = lambda: this
+
+
+WARNED = {
+    "no __init__": lambda env: Counting(env),
+    "one": lambda env: Remembering(env),
+    "two": lambda env: RememberingMore(env),
+    "of the kit": lambda env: TimeLimit(env, 5),
+}
+
+
+@pytest.mark.parametrize("wrap", WARNED.values(), ids=WARNED)
+def test_the_warning_points_at_the_line_that_wraps(wrap):
+    with pytest.warns(UserWarning, match="around AutoReset") as warned:
+        wrap(AutoReset(ScriptEnv(ends_after(2))))
+    assert (warned[0].filename, warned[0].lineno) == (__file__, wrap.__code__.co_firstlineno)
+
+
+def test_the_warning_points_at_the_line_that_makes_an_env_with_wrappers():
+    wrappers = (sekai.WrapperSpec("AutoReset", AutoReset), sekai.WrapperSpec("Counting", Counting))
+    sekai.register("WalksInside-v0", lambda: ScriptEnv(ends_after(2)), additional_wrappers=wrappers)
+    try:
+        with pytest.warns(UserWarning, match="around AutoReset") as warned:
+            line = inspect.currentframe().f_lineno + 1
+            sekai.make("WalksInside-v0")
+    finally:
+        sekai.deregister("WalksInside-v0")
+    assert (warned[0].filename, warned[0].lineno) == (__file__, line)
 
 
 FOLLOWING = {
