@@ -60,6 +60,9 @@ OBSERVATIONS = {
     "dtype_of_binary": (spaces.MultiBinary(3), "DtypeObservation", (np.float64,), {}),
     "filter": (NAMED, "FilterObservation", (["c", "a"],), {}),
     "filter_places": (PLACED, "FilterObservation", ([2, 0],), {}),
+    "flatten": (spaces.Box(0, 1, (2, 2)), "FlattenObservation", (), {}),
+    "flatten_names": (NAMED, "FlattenObservation", (), {}),
+    "flatten_places": (PLACED, "FlattenObservation", (), {}),
     "time": (BOX, "TimeAwareObservation", (), {}),
     "time_share": (BOX, "TimeAwareObservation", (True, True), {}),
     "time_in_parts": (NAMED, "TimeAwareObservation", (), {"dict_time_key": "when"}),
@@ -179,3 +182,28 @@ def test_what_is_reversed_is_what_gymnasium_s_action_would_become():
         env.step(action)
         reached = np.clip(np.float32(inner.acted[-1]), space.low, space.high)
         np.testing.assert_allclose(ours.reverse_action(reached), action, rtol=1e-5, atol=1e-6)
+
+
+ACTIONS = spaces.Box(np.float32([0, -3]), np.float32([1, 5]))
+BOUNDS = {"ClipAction": (), "RescaleAction": (np.float32([-1, 0]), np.float32([1, 2]))}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_actions_arrive_as_they_do_there(name):
+    args = BOUNDS[name]
+    inner, other = (Showing(action_space=ACTIONS, drawn=False) for _ in range(2))
+    env, ours = getattr(theirs, name)(inner, *args), getattr(sekai, name)(from_gymnasium(other), *args)
+    many, others = ([Showing(action_space=ACTIONS, drawn=False) for _ in range(2)] for _ in range(2))
+    envs = SyncVectorEnv([lambda env=each: env for each in many], autoreset_mode=AutoresetMode.DISABLED)
+    envs = getattr(theirs_of_many, name)(envs, *args)
+    vec = sekai.SyncVecEnv([lambda env=each: from_gymnasium(env) for each in others])
+    vec = getattr(sekai, f"Vec{name}")(vec, *args)
+    for each in (env, ours, envs, vec):
+        each.reset(seed=1)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        action = rng.uniform(*((-9, 9) if name == "ClipAction" else args), size=2).astype(np.float32)
+        env.step(action), ours.step(action)
+        envs.step(np.stack([action] * 2)), vec.step(np.stack([action] * 2))
+    for acted in (other.acted, *(each.acted for each in (*many, *others))):
+        np.testing.assert_allclose(acted, inner.acted, rtol=1e-5, atol=1e-6)

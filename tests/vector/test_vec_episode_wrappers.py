@@ -63,6 +63,8 @@ CASES = {
         lambda e: sekai.FilterObservation(e, ["book", "a"]),
         lambda v: sekai.VecFilterObservation(v, ["book", "a"]),
     ),
+    "flatten": (PLANE, sekai.FlattenObservation, sekai.VecFlattenObservation),
+    "flatten_parts": (NESTED, sekai.FlattenObservation, sekai.VecFlattenObservation),
     "time": (PLANE, sekai.TimeAwareObservation, sekai.VecTimeAwareObservation),
     "time_of_parts": (
         NESTED,
@@ -111,7 +113,13 @@ each_case = pytest.mark.parametrize("case", CASES)
 
 #: Every case as rows and natively, and on the other backends those in which most goes on.
 BACKENDS = [(backend, case) for backend in ("sync", "native") for case in CASES]
-BACKENDS += [("proc", "stack_of_parts"), ("async", "stack_of_parts"), ("async", "time_of_parts"), ("async", "delay")]
+BACKENDS += [
+    ("proc", "stack_of_parts"),
+    ("proc", "flatten_parts"),
+    ("async", "stack_of_parts"),
+    ("async", "time_of_parts"),
+    ("async", "delay"),
+]
 each_backend = pytest.mark.parametrize("backend, case", [pytest.param(*each, id="-".join(each)) for each in BACKENDS])
 
 
@@ -408,8 +416,10 @@ def test_arguments_are_refused(wrap, error, message):
         wrap(scripted("native", T(1)))
 
 
-def test_sequences_cannot_be_stacked():
+def test_sequences_cannot_be_stacked_or_flattened():
     space = sekai.Sequence(Box(0, 1, (2,)))
+    with pytest.raises(ValueError, match="no vector of fixed length fits it"):
+        sekai.VecFlattenObservation(scripted("sync", T(1), obs=space))
     with pytest.raises(TypeError, match="VecFrameStackObservation: expected observations of a fixed layout"):
         sekai.VecFrameStackObservation(scripted("sync", T(1), obs=space), 2)
 
