@@ -84,20 +84,20 @@ class ClipReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]):
 
     Args:
         env: The env to wrap.
-        min_reward: The least reward; None for no bound.
-        max_reward: The greatest reward; None for no bound.
+        min_reward: The least reward, a number or an array of one; None for no bound.
+        max_reward: The greatest reward, likewise.
 
     Attributes:
-        min_reward: As given.
-        max_reward: As given.
+        min_reward: The least reward, a float or None.
+        max_reward: The greatest reward.
 
     Raises:
         TypeError: A bound is no number.
-        ValueError: There is none, one is NaN, or the least is above the greatest.
+        ValueError: There is none, one is NaN or holds several numbers, or the least is above the greatest.
     """
 
     def __init__(
-        self, env: Env[ObsType, ActType], min_reward: float | None = None, max_reward: float | None = None
+        self, env: Env[ObsType, ActType], min_reward: ArrayLike | None = None, max_reward: ArrayLike | None = None
     ) -> None:
         super().__init__(env)
         self.min_reward, self.max_reward = check_reward_bounds(min_reward, max_reward, "ClipReward")

@@ -130,7 +130,7 @@ def test_many_show_what_they_do_there(space, name, args, kwargs):
             alike(wrapped.step(np.zeros(3, int))[0], ours.step([0, 0, 0]).observations)
 
 
-REWARDS = [(-1.0, 2.0), (None, 0.0), (0, None)]
+REWARDS = [(-1.0, 2.0), (None, 0.0), (0, None), (np.array(-1.0), np.array(2.0))]
 
 
 @pytest.mark.parametrize("bounds", REWARDS, ids=str)

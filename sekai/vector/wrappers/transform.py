@@ -73,23 +73,23 @@ class VecClipReward(VecRewardWrapper[ObsType, ActType]):
 
     Args:
         venv: The VecEnv to wrap.
-        min_reward: The least reward; None for no bound.
-        max_reward: The greatest reward; None for no bound.
+        min_reward: The least reward, a number or an array (N,) of one for each sub-env; None for no bound.
+        max_reward: The greatest reward, likewise.
 
     Attributes:
-        min_reward: As given.
-        max_reward: As given.
+        min_reward: The least reward, a float, float64 (N,) or None.
+        max_reward: The greatest reward.
 
     Raises:
         TypeError: A bound is no number.
-        ValueError: There is none, one is NaN, or the least is above the greatest.
+        ValueError: There is none, one is NaN or of another shape, or the least is above the greatest.
     """
 
     def __init__(
-        self, venv: VecEnv[ObsType, ActType], min_reward: float | None = None, max_reward: float | None = None
+        self, venv: VecEnv[ObsType, ActType], min_reward: ArrayLike | None = None, max_reward: ArrayLike | None = None
     ) -> None:
         super().__init__(venv)
-        self.min_reward, self.max_reward = check_reward_bounds(min_reward, max_reward, "VecClipReward")
+        self.min_reward, self.max_reward = check_reward_bounds(min_reward, max_reward, "VecClipReward", self.num_envs)
 
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """The rewards, clipped."""
