@@ -207,3 +207,37 @@ def test_actions_arrive_as_they_do_there(name):
         envs.step(np.stack([action] * 2)), vec.step(np.stack([action] * 2))
     for acted in (other.acted, *(each.acted for each in (*many, *others))):
         np.testing.assert_allclose(acted, inner.acted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bounds"),
+    [([0, 0], [1, np.inf], ([-1, 0], [1, np.inf])), ([-np.inf, 0], [0, 1], ([-np.inf, 0], [1, 1]))],
+    ids=["above", "below"],
+)
+def test_open_sides_of_actions_are_refused_where_gymnasium_leaves_them(low, high, bounds):
+    space = spaces.Box(np.float32(low), np.float32(high))
+    bounds = tuple(map(np.float32, bounds))
+    theirs.RescaleAction(Showing(action_space=space), *bounds)
+    with pytest.raises(ValueError, match="RescaleAction: expected a bounded action space"):
+        sekai.RescaleAction(from_gymnasium(Showing(action_space=space)), *bounds)
+
+
+def test_what_lies_outside_is_refused_where_gymnasium_hands_it_on():
+    inner, other = Showing(action_space=ACTIONS), Showing(action_space=ACTIONS)
+    env, ours = (
+        theirs.RescaleAction(inner, np.float32(-1), np.float32(1)),
+        sekai.RescaleAction(from_gymnasium(other), -1.0, 1.0),
+    )
+    env.reset(), ours.reset()
+    env.step(np.float32([2, 0]))
+    assert inner.acted == [[1.5, 1.0]]
+    with pytest.raises(sekai.InvalidAction, match="RescaleAction: expected an action in"):
+        ours.step(np.float32([2, 0]))
+    sekai.ClipAction(ours).step(np.float32([2, 0]))
+    assert other.acted == [[1.0, 1.0]]
+
+
+def test_one_number_for_all_observations_is_refused_where_gymnasium_shows_it():
+    theirs.RescaleObservation(Showing(), np.float32(1), np.float32(1))
+    with pytest.raises(ValueError, match="expected min_obs < max_obs, got 1.0 and 1.0"):
+        sekai.RescaleObservation(from_gymnasium(Showing()), 1.0, 1.0)
