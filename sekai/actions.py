@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from sekai.batching import layout
 from sekai.batching.blocks import RowBlocks
 from sekai.batching.buffers import Buffers
-from sekai.batching.inputs import check_actions, hold_actions
+from sekai.batching.inputs import check_actions
 from sekai.errors import InvalidAction, InvalidObservation
-from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, zero_sample
+from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 
 
 class ActionCheck:
@@ -27,7 +28,6 @@ class ActionCheck:
     def __init__(self, space: Space[Any], n: int = 1, *, finite: bool = False) -> None:
         self._space, self._n, self._finite = space, n, finite
         self._within = _Within(space, n, finite)
-        self._rest: Any = None
 
     def one(self, action: Any, where: str) -> None:
         """Refuse the action of one env.
@@ -40,32 +40,32 @@ class ActionCheck:
             InvalidAction: It is not in the space.
         """
         try:
-            is_in = self._within.holds(layout.batch_of_one(self._space, action))
+            is_in = self._within.holds(layout.batch_of_one(self._space, action), 1)
         except InvalidObservation:
             is_in = False
         if not is_in:
             raise InvalidAction(f"{where}: {self._expected}, got {action!r}")
 
     def batch(self, actions: Any, frozen: NDArray[np.bool_] | None) -> Any:
-        """The batch in the space's dtypes; not copied where it fits already and no sub-env is frozen.
+        """The batch in the space's dtypes; not copied where it fits already.
 
         Args:
             actions: As ``step()`` takes them.
-            frozen: bool (n,), sub-envs whose actions nobody takes: others, which are in the space, stand for them. None
-                for no such sub-envs.
+            frozen: bool (n,), sub-envs whose actions nobody takes, which may be anything; None for none.
 
         Raises:
             ValueError: Their number, shape, dtype or structure is another than that of the batch.
             InvalidAction: One is not in the space.
         """
         batch = check_actions(self._space, self._n, actions)
+        rows: Sequence[int] = range(self._n)
+        looked_at = batch
         if frozen is not None and frozen.any():
-            if self._rest is None:
-                self._rest = layout.concatenate(self._space, [zero_sample(self._space)] * self._n)
-            batch = hold_actions(batch, self._rest, frozen)
-        if not self._within.holds(batch):
+            live = np.flatnonzero(~frozen)
+            rows, looked_at = live.tolist(), layout.take(batch, live)
+        if not self._within.holds(looked_at, len(rows)):
             single = ActionCheck(self._space, finite=self._finite)
-            for row, action in enumerate(layout.iterate(self._space, batch, self._n)):
+            for row, action in zip(rows, layout.iterate(self._space, looked_at, len(rows)), strict=True):
                 single.one(action, f"step(actions), sub-env {row}")
         return batch
 
@@ -78,36 +78,33 @@ class _Within:
     """Whether all elements of a batch are in a space, found out for all at once where that is known how."""
 
     def __init__(self, space: Space[Any], n: int, finite: bool) -> None:
+        self._space = space
         self._parts: dict[Any, _Within] = {}
         self._bounds: RowBlocks | None = None
-        self._batched: Space[Any] | None = None
-        if isinstance(space, (Dict, Tuple)):
+        kind = type(space)  # a subclass may say anew what is in it
+        if isinstance(space, (Dict, Tuple)) and kind in (Dict, Tuple):
             parts = space.items() if isinstance(space, Dict) else enumerate(space)
             self._parts = {key: _Within(part, n, finite) for key, part in parts}
-            return
-        if isinstance(space, Box):
+        elif isinstance(space, Box) and kind is Box:
             low, high = space.low, space.high
             if finite and space.dtype.kind == "f":
                 limits = np.finfo(space.dtype)
                 low, high = np.maximum(low, limits.min), np.minimum(high, limits.max)
-        elif isinstance(space, (Discrete, MultiDiscrete)):
+            self._bounds = RowBlocks(low, high, most=n)
+        elif isinstance(space, (Discrete, MultiDiscrete)) and kind in (Discrete, MultiDiscrete):
             count = space.n if isinstance(space, Discrete) else space.nvec
-            low, high = np.asarray(space.start), np.asarray(space.start + count - 1)
-        elif isinstance(space, MultiBinary):
-            low, high = np.zeros(space.shape, np.int8), np.ones(space.shape, np.int8)
-        else:
-            self._batched = layout.batch_space(space, n)
-            return
-        self._bounds = RowBlocks(low, high, most=n)
+            self._bounds = RowBlocks(np.asarray(space.start), np.asarray(space.start + count - 1), most=n)
+        elif isinstance(space, MultiBinary) and kind is MultiBinary:
+            self._bounds = RowBlocks(np.zeros(space.shape, np.int8), np.ones(space.shape, np.int8), most=n)
 
-    def holds(self, batch: Any) -> bool:
-        """Whether all are; the batch is laid out for the space and in its dtypes."""
+    def holds(self, batch: Any, count: int) -> bool:
+        """Whether all of so many, at most n, are; the batch is laid out for the space and in its dtypes."""
         if self._bounds is not None:
             flat = batch.reshape(-1)
             return all(_is_between(flat[part], *bounds) for part, bounds in self._bounds.of(flat.size))
-        if self._batched is not None:
-            return self._batched.contains(batch)
-        return all(within.holds(batch[key]) for key, within in self._parts.items())
+        if self._parts:
+            return all(within.holds(batch[key], count) for key, within in self._parts.items())
+        return all(map(self._space.contains, layout.iterate(self._space, batch, count)))
 
 
 def _is_between(numbers: NDArray[Any], low: Any, high: Any) -> bool:

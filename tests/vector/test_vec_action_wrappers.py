@@ -128,7 +128,19 @@ def test_a_wrong_batch_is_refused_before_anything_else(wrap):
         assert_same(taken(other), taken(vec))
 
 
+class Portfolio(Box):
+    """Weights, which have a sum."""
+
+    def contains(self, x):
+        return super().contains(x) and abs(np.sum(x) - 1) < 1e-6
+
+    def sample(self, mask=None):
+        weights = super().sample(mask) + np.float32(0.1)
+        return weights / weights.sum()
+
+
 SPACES = {
+    "of one's own": (Portfolio(0, 1, (3,)), np.ones(3, np.float32)),
     "numbers": (Box(-1.0, 1.0, (2,)), np.float32([0, np.nan])),
     "other bounds": (Box(np.float32([-1, 0]), np.float32([1, 4])), np.float32([2, 2])),
     "open": (Box(-np.inf, np.inf, ()), np.float32(np.nan)),
