@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -66,6 +67,9 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     #: Whether ``step()`` begins the next episode where one ends, as that of ``AutoReset`` does.
     _begins_episodes: ClassVar[bool] = False
+
+    #: Whether ``step()`` refuses infinite numbers, also where the action space has them.
+    _finite_actions: Any = False
 
     @abstractmethod
     def step(self, action: ActType) -> StepResult[ObsType]:
@@ -303,6 +307,23 @@ def _owns(layer: Env[Any, Any], name: str) -> bool:
     return False
 
 
+def _levels_above(wrapper: Wrapper[Any, Any, Any, Any]) -> int:
+    """How far up from ``Wrapper.__init__`` the wrapper is being made, as the ``stacklevel`` of a warning.
+
+    Between the two are the ``__init__`` of its classes, as many as have one, and functions of the kit.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    levels = 1
+    while frame is not None and frame.f_back is not None:
+        first = frame.f_code.co_varnames[:1]
+        is_own = frame.f_code.co_name == "__init__" and any(frame.f_locals.get(name) is wrapper for name in first)
+        if not is_own and frame.f_globals.get("__name__", "").partition(".")[0] != "sekai":
+            break
+        frame = frame.f_back
+        levels += 1
+    return levels
+
+
 class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActType]):
     """Transparent wrapper around an env; base of everything that changes a part of one.
 
@@ -329,6 +350,7 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
     action_space: Any = FromInner("env")
     metadata: Any = FromInner("env")
     spec: Any = FromInner("env")
+    _finite_actions: Any = FromInner("env")
     _rng: Any = FromInner("env")
     _rng_seed: Any = FromInner("env")
 
@@ -344,7 +366,7 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
                 f"{own.__name__} around AutoReset: expected AutoReset outermost, got it inside, where the resets that "
                 f"it makes pass by {own.__name__}.reset(); wrap it the other way round",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=_levels_above(self),
             )
 
     def step(self, action: WActType) -> StepResult[WObsType]:
@@ -541,6 +563,8 @@ class RewardWrapper(Wrapper[ObsType, ActType, ObsType, ActType], ABC, Generic[Ob
 
 class ActionWrapper(Wrapper[ObsType, WActType, ObsType, ActType], ABC, Generic[ObsType, WActType, ActType]):
     """Applies a transformation to every action."""
+
+    _finite_actions: Any = False  # what is infinite here need not be so inside
 
     @abstractmethod
     def action(self, action: WActType) -> ActType:

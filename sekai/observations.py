@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from sekai.batching.blocks import RowBlocks
 from sekai.batching.buffers import Buffers
 from sekai.batching.flat import flatten_batch
 from sekai.checks import check_integer
 from sekai.errors import InvalidObservation
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, flatten_space
 from sekai.spaces.bounds import check_dtype
-
-#: Numbers that are worked on at once: few enough for what lies between two lines of arithmetic to stay in a cache.
-_BLOCK = 1 << 15
 
 
 class Rescaling:
@@ -69,30 +67,15 @@ class Rescaling:
         # Of a number that cannot vary there is only the lower bound.
         factor = np.divide(new_width, width, out=np.ones(space.shape), where=width > 0)
         origin, target = (np.where(below, ends[0], np.where(above, ends[1], 0.0)) for ends in (old, new))
-        self._size = max(1, factor.size)
-        self._rows = max(1, _BLOCK // self._size)
-        self._terms = [self._repeated(each) for each in (origin, factor, target, *new, space.low, space.high)]
-
-    def _repeated(self, numbers: NDArray[Any]) -> Any:
-        """A number where all are the same, else one for each of a block of rows.
-
-        A loop over the few numbers of one row would take longer than the arithmetic.
-        """
-        if numbers.size and (numbers == numbers.flat[0]).all():
-            return numbers.flat[0]
-        return np.tile(numbers.reshape(-1), self._rows)
+        self._terms = RowBlocks(origin, factor, target, *new, space.low, space.high)
 
     def __call__(self, batch: NDArray[Any], buffers: Buffers | None = None) -> NDArray[Any]:
         """The batch on the other scale, in a new array."""
         dtype = self.space.dtype
         out = np.empty(batch.shape, dtype) if buffers is None else buffers.take(batch.shape, dtype)
         flat, result = np.ascontiguousarray(batch).reshape(-1), out.reshape(-1)
-        block = self._rows * self._size
-        for begin in range(0, flat.size, block):
-            part = flat[begin : begin + block]
-            origin, factor, target, low, high, least, most = (
-                each[: part.size] if isinstance(each, np.ndarray) else each for each in self._terms
-            )
+        for block, (origin, factor, target, low, high, least, most) in self._terms.of(flat.size):
+            part = flat[block]
             scaled = part.astype(np.float64)
             scaled -= origin
             scaled *= factor
@@ -102,7 +85,7 @@ class Rescaling:
             # Rounding is not to lead out of the space. (Several times as quick as np.clip with arrays.)
             np.maximum(scaled, low, out=scaled, where=inside)
             np.minimum(scaled, high, out=scaled, where=inside)
-            result[begin : begin + block] = scaled
+            result[block] = scaled
         return out
 
 

@@ -39,6 +39,7 @@ ONLY = {
     ),
     "sekai.stats": ("sekai.kernels", "sekai.checks"),
     "sekai.normalization": ("sekai.stats", "sekai.batching", "sekai.spaces", "sekai.checks"),
+    "sekai.actions": ("sekai.batching", "sekai.spaces", "sekai.checks", "sekai.errors"),
     "sekai.observations": ("sekai.batching", "sekai.spaces", "sekai.checks", "sekai.errors"),
     "sekai.estimates": ("sekai.checks",),
     "sekai.tracking": ("sekai.checks", "sekai.types"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -114,10 +115,16 @@ def _words_of(values: list[int] | NDArray[np.uint64]) -> NDArray[np.uint32]:
     return flat  # an array, of which NumPy takes thousands a hundred times as quickly as of a list
 
 
-def draw_seeds(seed: Any, n: int) -> Any:
+def draw_seeds(seed: Any, n: int, *, from_copies: bool = False) -> Any:
     """Seeds in which each generator in a list has given way to a draw from it; any other seed as it is.
 
     For an env whose sub-envs have no generators of their own. Nothing is drawn if a seed is refused.
+
+    Args:
+        seed: As for ``spread_seeds``.
+        n: The number of sub-envs.
+        from_copies: Whether the generators stay as they are, since the env draws from them itself. One that is given
+            several times is drawn from as often, so that no two sub-envs have the same.
 
     Raises:
         TypeError: A seed of such a list is no integer (a bool is none).
@@ -130,7 +137,9 @@ def draw_seeds(seed: Any, n: int) -> Any:
     if not any(isinstance(entry, np.random.Generator) for entry in seed if entry.__class__ is not int):
         return seed
     seeds = spread_seeds(seed, n)
-    return [draw_seed(entry) if isinstance(entry, np.random.Generator) else entry for entry in seeds]
+    # At once: a deep copy of several keeps those one whose numbers come from the same place.
+    drawn_from = copy.deepcopy(seeds) if from_copies else seeds
+    return [draw_seed(entry) if isinstance(entry, np.random.Generator) else entry for entry in drawn_from]
 
 
 def draw_seed(generator: np.random.Generator) -> int:

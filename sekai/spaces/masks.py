@@ -71,7 +71,7 @@ def full_mask(space: Space[Any]) -> Any:
 
 
 def as_mask(space: Space[Any], mask: Any, where: str = "mask") -> Any:
-    """A mask as an element of ``mask_space(space)``: int8 arrays throughout, with ones where nothing was said.
+    """A mask as an element of ``mask_space(space)``: fresh int8 arrays throughout, with ones where nothing was said.
 
     Args:
         space: The action space.
@@ -101,13 +101,14 @@ def as_mask(space: Space[Any], mask: Any, where: str = "mask") -> Any:
             n = int(space.nvec[index])
             if mask is None:
                 return np.ones(n, np.int8)
-            return check_mask(mask_at(mask, index, space.shape), (n,), 1, f"{where} of element {index}")
+            return check_mask(mask_at(mask, index, space.shape), (n,), 1, f"{where} of element {index}").copy()
 
         return _nested(space, (), of_element, tuple)
     highest = 2 if isinstance(space, MultiBinary) else 1
     shape = mask_space(space).shape
     assert shape is not None
-    return np.full(shape, highest, np.int8) if mask is None else check_mask(mask, shape, highest, where)
+    # A copy: an env may keep its mask as an array, and write to it in the next step.
+    return np.full(shape, highest, np.int8) if mask is None else check_mask(mask, shape, highest, where).copy()
 
 
 def allows_any(space: Space[Any], mask: Any) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 
+from sekai.actions import ActionCheck
 from sekai.batching.episodes import resets_itself
 from sekai.batching.infos import snapshot_value
 from sekai.batching.inputs import check_sticking, draw_seeds, initial_action_of
 from sekai.checks import check_count
+from sekai.delegation import FromInner
 from sekai.env import ActionWrapper, Env, Wrapper
 from sekai.results import ResetResult, StepResult
 from sekai.types import ActType, ObsType, OptionsType, SeedType
@@ -19,6 +21,13 @@ from sekai.types import ActType, ObsType, OptionsType, SeedType
 
 class _EpisodeActionWrapper(ActionWrapper[ObsType, Any, Any], Generic[ObsType]):
     """Hands on actions that depend on those before in the episode."""
+
+    _finite_actions: Any = FromInner("env")
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_check",)
+
+    def __init__(self, env: Env[ObsType, Any]) -> None:
+        super().__init__(env)
+        self._check = ActionCheck(env.action_space, finite=env._finite_actions)
 
     @abstractmethod
     def _begin(self) -> None:
@@ -53,7 +62,8 @@ class _EpisodeActionWrapper(ActionWrapper[ObsType, Any, Any], Generic[ObsType]):
 class DelayAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
     """Hands each action to the env ``delay`` steps late: latency.
 
-    Until the first one of an episode arrives, the env is stepped with ``initial_action``.
+    Until the first one of an episode arrives, the env is stepped with ``initial_action``. An action that is not in the
+    action space is refused when it is chosen (``InvalidAction``), and not once it arrives.
 
     Args:
         env: The env to wrap.
@@ -77,7 +87,12 @@ class DelayAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         self._begin()
 
     def action(self, action: Any) -> Any:
-        """The action of ``delay`` steps ago, now that the next one has been chosen."""
+        """The action of ``delay`` steps ago, now that the next one has been chosen.
+
+        Raises:
+            InvalidAction: That one is not in the action space; nothing has changed.
+        """
+        self._check.one(action, "DelayAction: step(action)")
         self._waiting.append(snapshot_value(action))
         return self._waiting.popleft()
 
@@ -92,7 +107,8 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
     Machado et al. (2018), "Revisiting the Arcade Learning Environment", section 5.2, where it sticks for one step; here
     it may for several. The first action of an episode is always taken. Chances come from a stream of random numbers
     beside the env's own, which the seed of a reset begins, so that the env draws what it would without. With the same
-    seed the same steps stick as in a row of ``VecStickyAction``.
+    seed the same steps stick as in a row of ``VecStickyAction``. An action that is not in the action space is refused
+    (``InvalidAction``), also where the one before sticks.
 
     Args:
         env: The env to wrap.
@@ -122,36 +138,42 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         self._has_last = np.zeros(1, np.bool_)
         self._left = np.zeros(1, np.int64)  # steps for which the last action goes on sticking
         self._stuck, self._frozen = np.zeros(1, np.bool_), np.zeros(1, np.bool_)
-        self._key, self._counter = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
-        self._begin_stream(None)
+        from sekai.kernels.streams import draw_streams
+
+        self._key, self._counter = draw_streams(1)
         # Of another one inside, with the same seed, the draws are others.
         inside = [*env] if isinstance(env, Wrapper) else []
         self._upper = np.uint64(1 + sum(isinstance(layer, StickyAction) for layer in inside))
 
     def reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
         """Reset the inner env, forget the actions before, and begin another stream if there is a seed."""
+        drawn = _seed_beside(seed)
         result = super().reset(seed=seed, options=options)
-        if seed is not None:
-            self._begin_stream(seed)
+        self._begin_stream(drawn)
         return result
 
     async def async_reset(self, *, seed: SeedType = None, options: OptionsType = None) -> ResetResult[ObsType]:
         """``reset()``, through the inner env's ``async_reset()``."""
+        drawn = _seed_beside(seed)
         result = await super().async_reset(seed=seed, options=options)
-        if seed is not None:
-            self._begin_stream(seed)
+        self._begin_stream(drawn)
         return result
 
     def reseed(self, seed: SeedType) -> None:
         """Let the inner env, and what sticks, go on with other random streams."""
+        drawn = _seed_beside(seed)
         super().reseed(seed)
-        if seed is not None:
-            self._begin_stream(seed)
+        self._begin_stream(drawn)
 
     def action(self, action: Any) -> Any:
-        """The action, or the one before."""
+        """The action, or the one before.
+
+        Raises:
+            InvalidAction: The action is not in the action space; nothing has changed, and nothing was drawn.
+        """
         from sekai.kernels.sticking import choose_stuck  # which only those need that have such a wrapper
 
+        self._check.one(action, "StickyAction: step(action)")
         least, most = self.repeat_action_duration_range
         state = self._key, self._counter, self._frozen, self._has_last, self._left, self._stuck
         choose_stuck(*state, self._upper, self.repeat_action_probability, least, most)
@@ -164,16 +186,25 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         self._last = None
         self._has_last[:], self._left[:] = False, 0
 
-    def _begin_stream(self, seed: SeedType) -> None:
+    def _begin_stream(self, seed: int | None) -> None:
+        """Begin the stream of a seed; None goes on with the one there is."""
         from sekai.kernels.streams import make_streams
 
-        self._key[:], self._counter[:] = make_streams(draw_seeds([seed], 1))
+        if seed is not None:
+            self._key[:], self._counter[:] = make_streams([seed])
 
 
-class RepeatAction(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType, ActType]):
+def _seed_beside(seed: SeedType) -> int | None:
+    """What a seed gives a stream beside the env's own; a generator is left to the env, which has not seen it yet."""
+    drawn: int | None = draw_seeds([seed], 1, from_copies=True)[0]
+    return drawn
+
+
+class RepeatAction(ActionWrapper[ObsType, ActType, ActType], Generic[ObsType, ActType]):
     """Steps the env several times with each action, and shows the last of these steps with the sum of their rewards.
 
-    It stops at the step that ends an episode. Its action mask is that of the first of these steps.
+    It stops at the step that ends an episode. The mask of the env inside holds for the first of the steps alone, so
+    that there is none of an action that is taken several times.
 
     Args:
         env: The env to wrap.
@@ -191,8 +222,15 @@ class RepeatAction(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType,
         super().__init__(env)
         self.num_repeats = check_count(num_repeats, "RepeatAction: num_repeats")
 
+    _finite_actions: Any = FromInner("env")
+
+    def action(self, action: ActType) -> ActType:
+        """The action that each of the steps takes: the one that was chosen."""
+        return action
+
     def step(self, action: ActType) -> StepResult[ObsType]:
         """Step the env up to ``num_repeats`` times."""
+        action = self.action(action)
         result = self.env.step(action)
         total = float(result.reward)
         for _ in range(self.num_repeats - 1):
@@ -204,6 +242,7 @@ class RepeatAction(Wrapper[ObsType, ActType, ObsType, ActType], Generic[ObsType,
 
     async def async_step(self, action: ActType) -> StepResult[ObsType]:
         """``step()``, through the env's ``async_step()``."""
+        action = self.action(action)
         result = await self.env.async_step(action)
         total = float(result.reward)
         for _ in range(self.num_repeats - 1):

@@ -59,11 +59,20 @@ def bounded(vec):
     return sekai.VecTransformObservation(vec, lambda obs: obs, space)
 
 
+def acting(vec):
+    """The same, said to take actions between bounds."""
+    vec.action_space = sekai.Box(0.0, np.float32([1, 2]), (2,), np.float32)
+    return vec
+
+
 WRAPPERS = {
     "VecClipReward": lambda vec: sekai.VecClipReward(vec, -1, 1),
     "VecTransformObservation": lambda vec: sekai.VecTransformObservation(vec, lambda obs: obs),
     "VecRescaleObservation": lambda vec: sekai.VecRescaleObservation(bounded(vec), -1, [1, 2]),
     "VecDtypeObservation": lambda vec: sekai.VecDtypeObservation(vec, np.float64),
+    "VecFlattenObservation": sekai.VecFlattenObservation,
+    "VecClipAction": lambda vec: sekai.VecClipAction(acting(vec)),
+    "VecRescaleAction": lambda vec: sekai.VecRescaleAction(acting(vec), -1, 1),
     "VecTimeAwareObservation": sekai.VecTimeAwareObservation,
     "VecDelayObservation": lambda vec: sekai.VecDelayObservation(vec, 2),
     "VecDelayAction": lambda vec: sekai.VecDelayAction(vec, 2),

@@ -24,7 +24,7 @@ class Showing(gymnasium.Env):
 
     def __init__(self, space=BOX, action_space=None, drawn=True):
         self.observation_space = space
-        self.action_space = spaces.Discrete(1000) if action_space is None else action_space
+        self.action_space = spaces.Discrete(4000) if action_space is None else action_space
         self.drawn = drawn
         self.acted = []
         self.episodes = 0
@@ -60,6 +60,9 @@ OBSERVATIONS = {
     "dtype_of_binary": (spaces.MultiBinary(3), "DtypeObservation", (np.float64,), {}),
     "filter": (NAMED, "FilterObservation", (["c", "a"],), {}),
     "filter_places": (PLACED, "FilterObservation", ([2, 0],), {}),
+    "flatten": (spaces.Box(0, 1, (2, 2)), "FlattenObservation", (), {}),
+    "flatten_names": (NAMED, "FlattenObservation", (), {}),
+    "flatten_places": (PLACED, "FlattenObservation", (), {}),
     "time": (BOX, "TimeAwareObservation", (), {}),
     "time_share": (BOX, "TimeAwareObservation", (True, True), {}),
     "time_in_parts": (NAMED, "TimeAwareObservation", (), {"dict_time_key": "when"}),
@@ -127,7 +130,7 @@ def test_many_show_what_they_do_there(space, name, args, kwargs):
             alike(wrapped.step(np.zeros(3, int))[0], ours.step([0, 0, 0]).observations)
 
 
-REWARDS = [(-1.0, 2.0), (None, 0.0), (0, None)]
+REWARDS = [(-1.0, 2.0), (None, 0.0), (0, None), (np.array(-1.0), np.array(2.0))]
 
 
 @pytest.mark.parametrize("bounds", REWARDS, ids=str)
@@ -179,3 +182,62 @@ def test_what_is_reversed_is_what_gymnasium_s_action_would_become():
         env.step(action)
         reached = np.clip(np.float32(inner.acted[-1]), space.low, space.high)
         np.testing.assert_allclose(ours.reverse_action(reached), action, rtol=1e-5, atol=1e-6)
+
+
+ACTIONS = spaces.Box(np.float32([0, -3]), np.float32([1, 5]))
+BOUNDS = {"ClipAction": (), "RescaleAction": (np.float32([-1, 0]), np.float32([1, 2]))}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_actions_arrive_as_they_do_there(name):
+    args = BOUNDS[name]
+    inner, other = (Showing(action_space=ACTIONS, drawn=False) for _ in range(2))
+    env, ours = getattr(theirs, name)(inner, *args), getattr(sekai, name)(from_gymnasium(other), *args)
+    many, others = ([Showing(action_space=ACTIONS, drawn=False) for _ in range(2)] for _ in range(2))
+    envs = SyncVectorEnv([lambda env=each: env for each in many], autoreset_mode=AutoresetMode.DISABLED)
+    envs = getattr(theirs_of_many, name)(envs, *args)
+    vec = sekai.SyncVecEnv([lambda env=each: from_gymnasium(env) for each in others])
+    vec = getattr(sekai, f"Vec{name}")(vec, *args)
+    for each in (env, ours, envs, vec):
+        each.reset(seed=1)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        action = rng.uniform(*((-9, 9) if name == "ClipAction" else args), size=2).astype(np.float32)
+        env.step(action), ours.step(action)
+        envs.step(np.stack([action] * 2)), vec.step(np.stack([action] * 2))
+    for acted in (other.acted, *(each.acted for each in (*many, *others))):
+        np.testing.assert_allclose(acted, inner.acted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bounds"),
+    [([0, 0], [1, np.inf], ([-1, 0], [1, np.inf])), ([-np.inf, 0], [0, 1], ([-np.inf, 0], [1, 1]))],
+    ids=["above", "below"],
+)
+def test_open_sides_of_actions_are_refused_where_gymnasium_leaves_them(low, high, bounds):
+    space = spaces.Box(np.float32(low), np.float32(high))
+    bounds = tuple(map(np.float32, bounds))
+    theirs.RescaleAction(Showing(action_space=space), *bounds)
+    with pytest.raises(ValueError, match="RescaleAction: expected a bounded action space"):
+        sekai.RescaleAction(from_gymnasium(Showing(action_space=space)), *bounds)
+
+
+def test_what_lies_outside_is_refused_where_gymnasium_hands_it_on():
+    inner, other = Showing(action_space=ACTIONS), Showing(action_space=ACTIONS)
+    env, ours = (
+        theirs.RescaleAction(inner, np.float32(-1), np.float32(1)),
+        sekai.RescaleAction(from_gymnasium(other), -1.0, 1.0),
+    )
+    env.reset(), ours.reset()
+    env.step(np.float32([2, 0]))
+    assert inner.acted == [[1.5, 1.0]]
+    with pytest.raises(sekai.InvalidAction, match="RescaleAction: expected an action in"):
+        ours.step(np.float32([2, 0]))
+    sekai.ClipAction(ours).step(np.float32([2, 0]))
+    assert other.acted == [[1.0, 1.0]]
+
+
+def test_one_number_for_all_observations_is_refused_where_gymnasium_shows_it():
+    theirs.RescaleObservation(Showing(), np.float32(1), np.float32(1))
+    with pytest.raises(ValueError, match="expected min_obs < max_obs, got 1.0 and 1.0"):
+        sekai.RescaleObservation(from_gymnasium(Showing()), 1.0, 1.0)

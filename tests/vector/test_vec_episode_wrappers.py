@@ -63,6 +63,8 @@ CASES = {
         lambda e: sekai.FilterObservation(e, ["book", "a"]),
         lambda v: sekai.VecFilterObservation(v, ["book", "a"]),
     ),
+    "flatten": (PLANE, sekai.FlattenObservation, sekai.VecFlattenObservation),
+    "flatten_parts": (NESTED, sekai.FlattenObservation, sekai.VecFlattenObservation),
     "time": (PLANE, sekai.TimeAwareObservation, sekai.VecTimeAwareObservation),
     "time_of_parts": (
         NESTED,
@@ -111,7 +113,13 @@ each_case = pytest.mark.parametrize("case", CASES)
 
 #: Every case as rows and natively, and on the other backends those in which most goes on.
 BACKENDS = [(backend, case) for backend in ("sync", "native") for case in CASES]
-BACKENDS += [("proc", "stack_of_parts"), ("async", "stack_of_parts"), ("async", "time_of_parts"), ("async", "delay")]
+BACKENDS += [
+    ("proc", "stack_of_parts"),
+    ("proc", "flatten_parts"),
+    ("async", "stack_of_parts"),
+    ("async", "time_of_parts"),
+    ("async", "delay"),
+]
 each_backend = pytest.mark.parametrize("backend, case", [pytest.param(*each, id="-".join(each)) for each in BACKENDS])
 
 
@@ -397,6 +405,11 @@ WRONG = {
     "initial": (lambda v: sekai.VecDelayAction(v, 1, initial_action=9), ValueError, "expected an initial_action in"),
     "sticky": (lambda v: sekai.VecStickyAction(v, 1.0), ValueError, "VecStickyAction: expected a repeat_action_prob"),
     "rewards": (sekai.VecClipReward, ValueError, "VecClipReward: expected a min_reward or a max_reward, got neither"),
+    "rewards of another number": (
+        lambda v: sekai.VecClipReward(v, np.zeros(3)),
+        ValueError,
+        r"VecClipReward: min_reward: expected a number, or an array of shape \(1,\) \(num_envs\), got shape \(3,\)",
+    ),
     "rescale": (lambda v: sekai.VecRescaleObservation(v, 0, 1), ValueError, "expected new bounds that are infinite"),
     "filter": (lambda v: sekai.VecFilterObservation(v, ["a"]), TypeError, "VecFilterObservation: expected an obs"),
 }
@@ -408,8 +421,37 @@ def test_arguments_are_refused(wrap, error, message):
         wrap(scripted("native", T(1)))
 
 
-def test_sequences_cannot_be_stacked():
+@both_modes
+def test_rewards_have_bounds_of_their_own(autoreset):
+    scripts = [script(PLANE, length, seed) for seed, length in enumerate((2, 9, 3))]
+    envs = fns(*scripts, obs=PLANE, r0=first_of(PLANE))
+    bounds = [(-1.0, 0.5), (0.25, 0.25), (-2.0, 1.0)]
+    low, high = (np.array(each, np.float32) for each in zip(*bounds, strict=True))
+    expected = SyncVecEnv(
+        [lambda env=env, pair=pair: sekai.ClipReward(env(), *pair) for env, pair in zip(envs, bounds, strict=True)],
+        autoreset=autoreset,
+    )
+    vec, other, above = (
+        sekai.VecClipReward(SyncVecEnv(envs, autoreset=autoreset), *pair)
+        for pair in ((low, high), (low, high), (None, list(high)))
+    )
+    low[:] = 9  # which is the caller's
+    with vec, other, expected, above:
+        for each in (vec, expected, above):
+            each.reset()
+        kept = vec.snapshot()
+        for _ in range(7):
+            got = expected.step([0, 0, 0]).rewards
+            assert vec.step([0, 0, 0]).rewards.tolist() == got.tolist()
+            assert (above.step([0, 0, 0]).rewards <= np.maximum(high, 0)).all()
+        other.restore(kept)
+        assert other.min_reward.tolist() == [-1.0, 0.25, -2.0] and above.min_reward is None
+
+
+def test_sequences_cannot_be_stacked_or_flattened():
     space = sekai.Sequence(Box(0, 1, (2,)))
+    with pytest.raises(ValueError, match="no vector of fixed length fits it"):
+        sekai.VecFlattenObservation(scripted("sync", T(1), obs=space))
     with pytest.raises(TypeError, match="VecFrameStackObservation: expected observations of a fixed layout"):
         sekai.VecFrameStackObservation(scripted("sync", T(1), obs=space), 2)
 

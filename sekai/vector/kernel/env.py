@@ -134,6 +134,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     observation_space: Any  # of a class, it may be a function; of an env, it is a space
     action_space: Any
     parallel_from: ClassVar[int | None] = None
+    _finite_actions: Any = True
     infos: ClassVar[Any] = ()
     reset_infos: ClassVar[Any] = ()
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from sekai.batching.flat import flatten_batch
+from sekai.batching.nested import batch_length
 from sekai.observations import Casting, Filtering, Rescaling
+from sekai.spaces import flatten_space
 from sekai.types import ActType
 from sekai.vector.base import VecEnv
 from sekai.vector.wrappers.base import VecObservationWrapper
@@ -103,3 +106,31 @@ class VecFilterObservation(VecObservationWrapper[Any, ActType, Any]):
 
     def _final_observations(self, batch: Any, n: int) -> Any:
         return self._filter(batch)
+
+
+class VecFlattenObservation(VecObservationWrapper[NDArray[Any], ActType, Any]):
+    """Flattens every observation, however nested, into one vector, as ``FlattenObservation`` does for one env.
+
+    Args:
+        venv: The VecEnv to wrap.
+
+    Raises:
+        ValueError: Observations have no fixed length (``Sequence``).
+    """
+
+    def __init__(self, venv: VecEnv[Any, ActType]) -> None:
+        super().__init__(venv)
+        self._flat = flatten_space(venv.observation_space)
+        self.observation_space = self._flat
+
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_flat",)  # the space inside tells what it does
+
+    def observation(self, obs: Any) -> NDArray[Any]:
+        """The batch as vectors, (N, k) (see ``sekai.space_utils.flatten``)."""
+        n = batch_length(obs)
+        return flatten_batch(
+            self.venv.observation_space, self._flat, obs, self.num_envs if n is None else n, self._buffers
+        )
+
+    def _final_observations(self, batch: Any, n: int) -> NDArray[Any]:
+        return flatten_batch(self.venv.observation_space, self._flat, batch, n)
