@@ -139,7 +139,8 @@ def flatten(space: Space[Any], x: Any) -> NDArray[Any]:
 @flatten.register(Box)
 @flatten.register(MultiBinary)
 def _(space: Box | MultiBinary, x: Any) -> NDArray[Any]:
-    return np.array(as_numbers(x, "flatten", "biuf"), dtype=space.dtype).reshape(-1)
+    as_numbers(x, "flatten", "biuf")
+    return np.array(x, dtype=space.dtype).reshape(-1)  # of a list too, in which NumPy may find floats by itself
 
 
 @flatten.register
@@ -165,8 +166,8 @@ def _(space: MultiDiscrete, x: Any) -> NDArray[Any]:
 
 @flatten.register
 def _(space: MaskedBox, x: Any) -> NDArray[Any]:
-    values = as_numbers(x["values"], "flatten, values of a MaskedBox", "biuf")
-    return np.concatenate([values.astype(space.dtype).ravel(), np.asarray(x["mask"], np.int8).ravel()])
+    as_numbers(x["values"], "flatten, values of a MaskedBox", "biuf")
+    return np.concatenate([np.asarray(x["values"], dtype=space.dtype).ravel(), np.asarray(x["mask"], np.int8).ravel()])
 
 
 @flatten.register

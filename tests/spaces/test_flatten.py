@@ -257,6 +257,10 @@ def test_integers_keep_their_digits_beside_each_other():
     assert flatten(signed, y).tolist() == [2**60 - 1, 1 - 2**62] and same(unflatten(signed, flatten(signed, y)), y)
 
 
+def test_lists_keep_their_digits():
+    assert flatten(Box(0, INF, (2,), np.uint64), [1, 2**64 - 1]).tolist() == [1, 2**64 - 1]
+
+
 @pytest.mark.parametrize("array", [[1j, 1.0], np.complex64([0, 1]), ["a", "b"]], ids=["list", "array", "text"])
 def test_complex_numbers_are_refused(array):
     for space in (Box(0, 1, (2,)), MultiBinary(2), Discrete(2), Tuple((Box(0, 1), Box(0, 1)))):
