@@ -12,6 +12,7 @@ from sekai.errors import (
     ResetRequired,
     SekaiError,
     SpaceMismatch,
+    VecEnvAttributeError,
     VecEnvClosed,
     VecEnvWorkerError,
 )
@@ -181,6 +182,7 @@ __all__ = [
     "VecDelayObservation",
     "VecDtypeObservation",
     "VecEnv",
+    "VecEnvAttributeError",
     "VecEnvClosed",
     "VecEnvWorkerError",
     "VecFilterObservation",

@@ -85,3 +85,11 @@ class VecEnvWorkerError(SekaiError, RuntimeError):
 
     def __reduce__(self) -> tuple[type[VecEnvWorkerError], tuple[int, str, str, str]]:
         return type(self), (self.rank, self.exc_type, self.message, self.remote_traceback)
+
+
+class VecEnvAttributeError(VecEnvWorkerError, AttributeError):
+    """An attribute of a sub-env in a worker process could not be read, changed or called, with an AttributeError there.
+
+    So ``except AttributeError`` hears of an unknown name on every backend. One in a ``step()`` or ``reset()`` is a
+    ``VecEnvWorkerError`` like any other exception.
+    """

@@ -13,7 +13,17 @@ import pytest
 NEEDS = {
     **{
         f"compat/test_gymnasium_{part}.py": ("gymnasium",)
-        for part in ("env", "from_vector", "next_step", "registration", "reset_mask", "spaces", "vector", "wrappers")
+        for part in (
+            "env",
+            "from_vector",
+            "names",
+            "next_step",
+            "registration",
+            "reset_mask",
+            "spaces",
+            "vector",
+            "wrappers",
+        )
     },
     "compat/test_cart_pole.py": ("gymnasium",),
     "compat/test_stable_baselines3.py": ("stable_baselines3", "sb3_contrib"),

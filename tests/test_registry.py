@@ -1569,6 +1569,15 @@ def test_an_id_of_a_lazy_namespace_is_in_the_registry():
     assert "lazy/Walk-v1" not in registry
 
 
+def test_whether_an_id_of_a_loader_that_fails_is_in_the_registry_nobody_knows():
+    registry = EnvRegistry()
+    registry.register_namespace("lazy", "no_such_module:register")
+    for _ in range(2):
+        with pytest.raises(SekaiError, match="the loader of namespace 'lazy' failed: .*no_such_module"):
+            "lazy/Walk-v0" in registry  # noqa: B015
+    assert "Walk-v0" not in registry and len(registry) == 0
+
+
 def test_markets_are_in_the_registry_of_the_kit():
     assert "Trading-v0" in sekai.registry.default_registry
     assert {"Trading-v0", "MarketMaking-v0"} <= {*sekai.registry.default_registry}

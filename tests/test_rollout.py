@@ -936,7 +936,7 @@ def test_without_a_history_there_is_none():
 
     class Forgets(sekai.VecWrapper):
         def get_attr(self, name):
-            raise sekai.SekaiError("a worker has no such attribute")
+            raise sekai.VecEnvAttributeError(0, "AttributeError", "no such attribute")
 
     for vec in (sekai.SyncVecEnv([Nowhere] * 2), Forgets(sekai.SyncVecEnv([Along] * 2))):
         record = sekai.rollout(vec, lambda seen: np.zeros(2, np.int64), 3, seed=0, progress=False)

@@ -37,8 +37,7 @@ def _offered(vec: VecEnv[Any, Any], attribute: str) -> list[tuple[str, Any]]:
     """The items of a mapping that is an attribute of the market, those with a name."""
     try:
         offered = vec.get_attr(attribute)[0]
-    # Through worker processes an unknown attribute is a VecEnvWorkerError.
-    except (AttributeError, SekaiError):
+    except (AttributeError, SekaiError):  # a worker process cannot send every function
         return []
     if not isinstance(offered, Mapping):
         return []

@@ -130,7 +130,11 @@ class EnvRegistry:
         return first
 
     def __contains__(self, id: object) -> bool:
-        """Whether exactly this id is registered, version included; looked for as ``spec`` looks for it."""
+        """Whether exactly this id is registered, version included; looked for as ``spec`` looks for it.
+
+        Raises:
+            SekaiError: The loader of its namespace failed, so that nobody knows. (A plug-in that fails is a warning.)
+        """
         try:
             self._search(id)  # type: ignore[arg-type]
         except (TypeError, ValueError):  # no id at all

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import gymnasium
 import numpy as np
 import pytest
@@ -241,3 +243,51 @@ def test_one_number_for_all_observations_is_refused_where_gymnasium_shows_it():
     theirs.RescaleObservation(Showing(), np.float32(1), np.float32(1))
     with pytest.raises(ValueError, match="expected min_obs < max_obs, got 1.0 and 1.0"):
         sekai.RescaleObservation(from_gymnasium(Showing()), 1.0, 1.0)
+
+
+# -- how they are made -------------------------------------------------------------------------------------
+
+#: Arguments after the env that differ, as the docs say: the kit's, gymnasium's.
+OTHER_ARGUMENTS = {
+    "OrderEnforcing": ([], ["disable_render_order_enforcing"]),
+    "RecordEpisodeStatistics": (["tracker", "deque_size"], ["buffer_length", "stats_key"]),
+    "TransformObservation": (["func", "new_observation_space"], ["func", "observation_space"]),
+    "VecRecordEpisodeStatistics": (["tracker", "deque_size"], ["buffer_length", "stats_key"]),
+    "VecTransformObservation": (
+        ["func", "new_observation_space"],
+        ["func", "observation_space", "single_observation_space"],
+    ),
+}
+
+
+def shared_wrappers():
+    """The wrappers of one env and of a batch that both have, by the kit's names."""
+    for name in sekai.__all__:
+        kind = getattr(sekai, name)
+        if isinstance(kind, type) and issubclass(kind, (sekai.Wrapper, sekai.VecWrapper)):
+            is_of_many = issubclass(kind, sekai.VecWrapper)
+            home, its_name = (theirs_of_many, name.removeprefix("Vec")) if is_of_many else (theirs, name)
+            if hasattr(home, its_name):
+                yield name, kind, getattr(home, its_name)
+
+
+SHARED = list(shared_wrappers())
+
+
+def test_shared_wrappers_are_found():
+    names = [name for name, _, _ in SHARED]
+    assert len(names) >= 25 and {"StickyAction", "TimeLimit", "VecClipReward", *OTHER_ARGUMENTS} <= {*names}
+
+
+@pytest.mark.parametrize("name, kind, there", SHARED, ids=[name for name, _, _ in SHARED])
+def test_a_wrapper_takes_the_arguments_of_gymnasium_s(name, kind, there):
+    env, *own = inspect.signature(kind).parameters.values()
+    env_there, *arguments = inspect.signature(there).parameters.values()
+    assert (env.name, env_there.name) == ("venv" if name.startswith("Vec") else "env", "env")
+    known = [each.name for each in arguments]
+    own = [each for each in own if each.name in known or each.kind is not each.KEYWORD_ONLY]  # more of these may be
+    if name in OTHER_ARGUMENTS:
+        assert ([each.name for each in own], [each.name for each in arguments]) == OTHER_ARGUMENTS[name]
+        return
+    described = [[(each.name, each.kind, each.default) for each in these] for these in (own, arguments)]
+    assert described[0] == described[1]

@@ -156,7 +156,7 @@ def test_masks_beside_the_observations():
     ("wrap", "hands_on"),
     [
         pytest.param(sekai.ClipAction, True, id="clipped"),
-        pytest.param(lambda env: sekai.RepeatAction(env, 3), True, id="repeated"),
+        pytest.param(lambda env: sekai.RepeatAction(env, 3), False, id="repeated"),
         pytest.param(lambda env: sekai.DelayAction(env, 1), False, id="late"),
         pytest.param(lambda env: sekai.StickyAction(env, 0.5), False, id="sticky"),
     ],

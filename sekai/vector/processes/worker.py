@@ -257,21 +257,23 @@ class Worker:
 
     def _call(self, argument: Iterator[Any]) -> None:
         method, args, kwargs = next(argument)
-        self._answer(argument, lambda sub_env: sub_env.call(method, args, kwargs))
+        self._answer(argument, lambda sub_env: sub_env.call(method, args, kwargs), of_attribute=True)
 
     def _get_attr(self, argument: Iterator[Any]) -> None:
         name = next(argument)
-        self._answer(argument, lambda sub_env: sub_env.env.get_attr(name))
+        self._answer(argument, lambda sub_env: sub_env.env.get_attr(name), of_attribute=True)
 
     def _has_attr(self, argument: Iterator[Any]) -> None:
         """Fail where a sub-env has no such attribute."""
         name = next(argument)
-        self._reply(_for_each(self._given(argument), lambda sub_env: sub_env.require_attr(name)))
+        mine = self._given(argument)
+        self._reply(_for_each(mine, lambda sub_env: sub_env.require_attr(name), of_attribute=True))
 
     def _set_attr(self, argument: Iterator[Any]) -> None:
         name, force = next(argument), next(argument)
         mine = self._given(argument)
-        self._reply(_for_each(mine, lambda sub_env: sub_env.set_attr(name, mine[sub_env], force)))
+        failures = _for_each(mine, lambda sub_env: sub_env.set_attr(name, mine[sub_env], force), of_attribute=True)
+        self._reply(failures)
 
     def _keep(self, argument: Iterator[Any]) -> None:
         """Tell the state of some sub-envs."""
@@ -368,11 +370,13 @@ class Worker:
             beside["observations"] = layout.split(space, batch.observations, self._sizes)[1]
         self._reply([], values, beside)
 
-    def _answer(self, argument: Iterator[Any], ask: Callable[[SubEnv], Any]) -> None:
-        """Reply with one value for each sub-env that is meant."""
+    def _answer(self, argument: Iterator[Any], ask: Callable[[SubEnv], Any], of_attribute: bool = False) -> None:
+        """Reply with one value for each sub_env that is meant."""
         values: list[Value] = []
         mine = self._given(argument)
-        failures = _for_each(mine, lambda sub_env: values.append(("value", sub_env.index, ask(sub_env))))
+        failures = _for_each(
+            mine, lambda sub_env: values.append(("value", sub_env.index, ask(sub_env))), of_attribute=of_attribute
+        )
         self._reply(failures, [] if failures else values)
 
     def _reply(
@@ -416,14 +420,14 @@ def _head(failures: Sequence[Failure], values: Sequence[Value], beside: dict[str
     return list(failures), [(what, row) for what, row, _ in values], beside or {}
 
 
-def _for_each(sub_envs: Iterable[SubEnv], act: Callable[[SubEnv], Any]) -> list[Failure]:
-    """Do something with every sub-env, also when it fails for some; what went wrong."""
+def _for_each(sub_envs: Iterable[SubEnv], act: Callable[[SubEnv], Any], *, of_attribute: bool = False) -> list[Failure]:
+    """Do something with every sub-env, also when it fails for some; what went wrong (see ``Failure.describe``)."""
     failures = []
     for sub_env in sub_envs:
         try:
             act(sub_env)
         except BaseException as error:
-            failures.append(Failure.describe(sub_env.index, error))
+            failures.append(Failure.describe(sub_env.index, error, of_attribute=of_attribute))
     return failures
 
 

@@ -14,7 +14,6 @@ from sekai.batching.frames import DelayLine, FrameRows, padding_of
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.checks import check_count
-from sekai.errors import VecEnvWorkerError
 from sekai.observations import Timing
 from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots.agreement import fingerprint
@@ -150,10 +149,6 @@ def _limit_of(venv: VecEnv[Any, Any]) -> int:
     try:
         limits = set(venv.get_attr("max_episode_steps"))
     except AttributeError:
-        limits = {None}
-    except VecEnvWorkerError as error:
-        if error.exc_type != "AttributeError":
-            raise
         limits = {None}
     if limits == {None} and venv.spec is not None:
         limits = {venv.spec.max_episode_steps}
