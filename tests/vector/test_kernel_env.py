@@ -1372,6 +1372,60 @@ def test_a_reset_that_cannot_be_compiled_is_named(function):
 
 
 @jit
+def count_total(state, i, action):
+    state.total[i] += action
+    return 0.0, False, False
+
+
+@jit
+def reset_to(state, i):
+    state.total[i] = 1.0
+    return state.total[i]
+
+
+@jit
+def observe_anew(state, i):
+    return np.full(1, state.total[i], np.float32)
+
+
+@jit
+def mask_anew(state, i):
+    return np.array([1, 0], np.int8)
+
+
+@jit
+def mask_at_times(state, i, mask):
+    if state.total[i] > 1.0:
+        return mask
+    return None
+
+
+@pytest.mark.parametrize(
+    ("function", "written", "got"),
+    [
+        (reset_to, "state", "float64"),
+        (observe_anew, "observation", "an array of float32"),
+        (mask_anew, "mask", "an array of int8"),
+        (mask_at_times, "mask", "an array of int8 or None"),
+    ],
+    ids=["reset_row", "observe_row", "mask_row", "mask_row in a branch"],
+)
+def test_what_is_to_be_written_is_not_returned(function, written, got):
+    """Nobody would look at it, and a mask of ones would say that everything is allowed."""
+    name = f"{function.__name__.split('_')[0]}_row"
+    vec = market_of(**{name: function}, action_space=Discrete(2), step_row=count_total)(2)
+    with pytest.raises(TypeError, match="expected .*nothing") as raised:
+        vec.reset()
+        vec.step([1, 1])
+        vec.step([1, 1])
+        vec.action_mask()
+    if not numba.config.DISABLE_JIT:
+        where = rf"Odd\.{name} \(.*test_kernel_env\.py, line \d+\)"
+        expected = rf"{where}: expected it to return nothing \(it writes into {written}\), got {got}"
+        assert re.fullmatch(expected, str(raised.value))
+
+
+@jit
 def observe_two(state, i, observation):
     observation[0], observation[1] = state.total[i], 2.0
 
