@@ -38,7 +38,6 @@ INF = np.inf
 PLAIN = bool(numba.config.DISABLE_JIT)
 #: Batches whose results lie in the env's own memory, and in memory that is lent.
 SIZES = [3] if PLAIN else [3, 2500]
-compiled = pytest.mark.skipif(PLAIN, reason="plain Python says it in its own words")
 
 # -- a walk: numbers, streams, options -------------------------------------------------------------------------
 
@@ -1123,7 +1122,7 @@ def test_a_compiled_rollout_is_a_stepped_one(n, monkeypatch):
     assert_same(again.to_dict(), other.to_dict())
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize("n", [3, 20_000])
 def test_the_earliest_action_of_a_rollout_that_is_refused_is_named(n):
     vec = make_walk(n, sigma=0.0)
@@ -1316,7 +1315,7 @@ def line_of(source):
     return rf"\({re.escape(Path(__file__).name)}, line \d+: {re.escape(source)}\)"
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("step", "message"),
     [
@@ -1362,7 +1361,7 @@ def observe_undeclared(state, i, observation):
     observation[0] = state.ttal[i]
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize("function", [reset_undeclared, observe_undeclared], ids=["reset_row", "observe_row"])
 def test_a_reset_that_cannot_be_compiled_is_named(function):
     name = f"{function.__name__.split('_')[0]}_row"
@@ -1419,7 +1418,7 @@ def test_what_is_to_be_written_is_not_returned(function, written, got):
         vec.step([1, 1])
         vec.step([1, 1])
         vec.action_mask()
-    if not numba.config.DISABLE_JIT:
+    if not PLAIN:
         where = rf"Odd\.{name} \(.*test_kernel_env\.py, line \d+\)"
         expected = rf"{where}: expected it to return nothing \(it writes into {written}\), got {got}"
         assert re.fullmatch(expected, str(raised.value))
@@ -1606,7 +1605,7 @@ def act_beyond(observation, action):
     action[0] = action[1] = action[2] = 0.5
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("policy", "error", "message"),
     [
@@ -1626,7 +1625,7 @@ def act_unknown(observation, action):
     action[0] = observation.price
 
 
-@compiled
+@pytest.mark.compiled
 def test_a_policy_that_cannot_be_compiled_is_named():
     place = line_of("action[0] = observation.price")
     expected = rf"^rollout\(policy\): act_unknown: Unknown attribute 'price' of type readonly array.* {place}$"
@@ -1745,7 +1744,7 @@ def observe_before(observation):
     observation[0], observation[-2] = 1.0, 7.0
 
 
-@compiled
+@pytest.mark.compiled
 def test_an_observation_is_not_written_before_its_beginning():
     with pytest.raises(IndexError, match="Odd.observe_row: observation: expected no more than its 1 items"):
         market_of(observe_row=observe_before)(2).reset()
@@ -1791,7 +1790,7 @@ def test_a2_generators_in_a_list_of_seeds():
     assert_same_result(ours.reset(seed=[np.random.default_rng(5), 2, 3]), theirs.reset(seed=[drawn, 2, 3]))
 
 
-@compiled
+@pytest.mark.compiled
 def test_a8_actions_in_any_layout_are_one_form_of_the_step():
     vec = make_walk(3)
     vec.reset(seed=1)
