@@ -13,7 +13,6 @@ from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-
 #: What row functions that return nothing write into.
 WRITES = {"reset": "state", "observe": "observation", "mask": "mask"}
 
