@@ -416,6 +416,11 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         return _as_batch(leaves(space, ""), arrays)
 
     @property
+    def _name_of_masks(self) -> str:
+        is_row = type(self)._action_mask is KernelVecEnv._action_mask
+        return f"{type(self).__name__}.mask_row: mask" if is_row else super()._name_of_masks
+
+    @property
     def has_action_mask(self) -> bool:
         """Whether the market says which actions make sense."""
         own = type(self)
