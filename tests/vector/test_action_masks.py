@@ -250,6 +250,22 @@ def test_faulty_masks_of_a_row_market(kind, name):
         vec.action_mask()
 
 
+@jit
+def mask_beyond(mask):
+    mask[3] = 0
+
+
+class Beyond(Held):
+    mask_row = mask_beyond
+
+
+def test_a_mask_that_is_written_beyond_its_end_is_refused():
+    vec = Beyond(2)
+    vec.reset(seed=0)
+    with pytest.raises(IndexError, match="Beyond.mask_row: mask: "):
+        vec.action_mask()
+
+
 # -- the checker -------------------------------------------------------------------------------------------
 
 

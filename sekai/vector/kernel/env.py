@@ -60,7 +60,8 @@ _OWN_NAMES = frozenset(
     {
         *("_action_array", "_addresses", "_arrays", "_columns", "_compiled", "_definition"),
         *("_finals", "_fixed", "_fused", "_is_fused"),
-        *("_is_observed", "_leaves", "_memory", "_memory_rows", "_mode", "_options", "_options_of_reset", "_prepared"),
+        *("_is_masked", "_is_observed", "_leaves", "_memory", "_memory_rows", "_mode", "_options", "_options_of_reset"),
+        "_prepared",
         *("_resets", "_results", "_scratch", "_uses_streams", "_values"),
     }
 )
@@ -191,7 +192,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         self._fixed = read | {each.name for each in definition.parameters if each.is_object}
         self._memory: Any = None
         self._memory_rows: MemoryRows | None = None
-        self._is_observed = False  # by ``observe_row``, once
+        self._is_observed = self._is_masked = False  # by ``observe_row`` and ``mask_row``, once
         self._options_of_reset: dict[str, NDArray[Any]] | None = None  # of the one that goes on, checked
         self._install(values, values.given)
         given = self._native.autoreset_options
@@ -397,7 +398,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         parts = self._fused.market.observations.parts
         buffers = self._native.buffers if len(rows) == self.num_envs else self._native.rows_buffers
         if not self._is_observed and len(rows):
-            self._check_width(rows[:1])
+            self._check_observed(rows[:1])
             self._is_observed = True
         seen = [buffers.take((len(rows), *part.shape), part.dtype) for part in parts]
         self._fused.observe(self.num_envs, rows, self._addresses, *seen, *self._arrays)
@@ -407,6 +408,9 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         masks = self._fused.market.masks
         if masks is None:  # a subclass says of itself that it has masks
             return None
+        if not self._is_masked:
+            self._written(self._fused.mask, masks.parts, np.arange(1), self._name_of_masks)
+            self._is_masked = True
         space = mask_space(self.action_space)
         arrays = []
         for each, part in zip(leaves(space, "")[0], masks.parts, strict=True):
@@ -427,24 +431,29 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         is_hook = own._action_mask is not KernelVecEnv._action_mask or own.action_mask is not NativeVecEnv.action_mask
         return is_hook or "mask_row" in self._definition.functions
 
-    def _check_width(self, row: NDArray[np.intp]) -> None:
+    def _check_observed(self, row: NDArray[np.intp]) -> None:
         """Refuse an ``observe_row`` that leaves out items of what it is given, or writes on behind them."""
         where = f"{type(self).__name__}.observe_row: observation"
         parts = self._fused.market.observations.parts
-
-        def observe(arrays: list[NDArray[Any]]) -> None:
-            seen = (array.reshape(1, *part.shape) for array, part in zip(arrays, parts, strict=True))
-            try:
-                self._fused.observe(self.num_envs, row, self._addresses, *seen, *self._arrays)
-            except IndexError as error:  # in plain Python, or with bounds checks
-                raise IndexError(f"{where}: {error}") from error
-
-        written = items_written([(part.dtype, part.width) for part in parts], observe, where)
-        for part, items in zip(parts, written, strict=True):
+        for part, items in zip(parts, self._written(self._fused.observe, parts, row, where), strict=True):
             if not items.all():
                 left = np.argwhere(~items.reshape(part.shape))[0].tolist()
                 expected = f"expected all items of shape {part.shape} to be written"
                 raise ValueError(f"{where}: {expected}, not so that at {left}")
+
+    def _written(
+        self, write: Callable[..., None], parts: Sequence[Any], row: NDArray[np.intp], where: str
+    ) -> list[NDArray[np.bool_]]:
+        """Which items of the arrays that it is given a row function writes; IndexError if it writes on behind them."""
+
+        def write_row(arrays: list[NDArray[Any]]) -> None:
+            shaped = (array.reshape(1, *part.shape) for array, part in zip(arrays, parts, strict=True))
+            try:
+                write(self.num_envs, row, self._addresses, *shaped, *self._arrays)
+            except IndexError as error:  # in plain Python, or with bounds checks
+                raise IndexError(f"{where}: {error}") from error
+
+        return items_written([(part.dtype, part.width) for part in parts], write_row, where)
 
     def _step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], InfoArrays]:
         self._columns["frozen"][:] = self._native.episodes.frozen
