@@ -1844,17 +1844,72 @@ def test_masked_numbers_are_no_parameters():
         Walk(2, sigma=masked)
 
 
+class Bare(KernelVecEnv):
+    State, reset_row, step_row, observe_row = Last, reset_last, step_last, observe_last
+    observation_space, action_space = Walk.observation_space, Walk.action_space
+
+
 @pytest.mark.parametrize(
     "name, meant",
     [("infoes", "infos"), ("Option", "Options"), ("options", "Options"), ("reset_info", "reset_infos")]
     + [("check_option", "check_options"), ("derive_rows", "derive_row"), ("Param", "Params"), ("Prepare", "prepare")]
-    + [("paralel_from", "parallel_from")],
+    + [
+        ("paralel_from", "parallel_from"),
+        ("held_parameter", "held_parameters"),
+        ("snapshot_ignore", "snapshot_ignores"),
+    ],
 )
 def test_a_misspelt_attribute_of_the_class_is_named(name, meant):
-    written = {"State": Last, "reset_row": reset_last, "step_row": step_last, "observe_row": observe_last}
-    spaces = {"observation_space": Walk.observation_space, "action_space": Walk.action_space}
     with pytest.raises(TypeError, match=rf"Misspelt\.{name}: expected another name, or '{meant}' if that is meant"):
-        type("Misspelt", (KernelVecEnv,), {**written, **spaces, name: ()})
+        type("Misspelt", (Bare,), {name: ()})
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [("info", "infos"), ("observe_rows", "observe_row"), ("step_now", None), ("action_spaces", "action_space")],
+)
+def test_so_is_one_that_the_base_has_under_the_right_name(name, meant):
+    told = type("Told", (Bare,), {"infos": ("total",)})
+    if meant is None:
+        type("Spelt", (told,), {name: ()})
+    else:
+        with pytest.raises(TypeError, match=rf"Misspelt\.{name}: expected another name, or '{meant}' if that is meant"):
+            type("Misspelt", (told,), {name: ()})
+
+
+@pytest.mark.parametrize("name", ["mask", "act_row", "step"])
+def test_a_row_function_under_a_name_that_nobody_calls_is_named(name):
+    with pytest.raises(TypeError, match=rf"Odd\.{name}: expected a row function to be one of reset_row, .*mask_row"):
+        type("Odd", (Bare,), {name: step_last})
+
+
+@pytest.mark.parametrize("name", ["num_envs", "autoreset", "max_episode_steps", "autoreset_options"])
+def test_an_argument_of_an_env_is_none_of_its_class(name):
+    with pytest.raises(TypeError, match=rf"Odd\.{name}: expected as an argument of an env, got 5 in the class"):
+        type("Odd", (Bare,), {name: 5})
+
+
+def test_what_is_of_use_to_others_has_any_name():
+    """Methods and properties, policies, and row functions with an underscore in front."""
+
+    @jit
+    def policy(observation, action):
+        action[0] = 0
+
+    class Helped(Bare):
+        _act_row = step_last
+        hold = policy
+        resets = "a note"
+
+        def info(self):
+            return 1
+
+        @property
+        def checks(self):
+            return 2
+
+    vec = Helped(2)
+    assert vec.info() + vec.checks == 3
 
 
 @pytest.mark.parametrize("value, error", [(0, ValueError), ("many", TypeError), (True, TypeError)])
