@@ -1877,6 +1877,40 @@ def test_so_is_one_that_the_base_has_under_the_right_name(name, meant):
             type("Misspelt", (told,), {name: ()})
 
 
+class Filled(NamedTuple):
+    total: np.float64 = 5.0
+
+
+class FilledPart(NamedTuple):
+    part: Filled
+
+
+@pytest.mark.parametrize(("state", "path"), [(Filled, "total"), (FilledPart, "part.total")])
+def test_a_column_has_no_default(state, path):
+    """Its first values are those that reset_row writes."""
+    with pytest.raises(TypeError, match=rf"Odd\.State\.{path}: expected no default, .*reset_row.*, got 5.0"):
+        type("Odd", (Bare,), {"State": state})
+
+
+class Given(NamedTuple):
+    speed: float = 1.0
+
+
+def test_a_check_raises_and_returns_no_verdict():
+    members = {"Params": Given, "check": lambda params: params.speed > 0.0}
+    with pytest.raises(TypeError, match=r"Odd\.check: expected it to raise ValueError .*, got False returned"):
+        type("Odd", (Bare,), members)(2, speed=-1.0)
+    members = {"Options": Given, "check_options": lambda params, options: options.speed > 0.0}
+    vec = type("Odd", (Bare,), members)(2)
+    with pytest.raises(TypeError, match=r"Odd\.check_options: expected it to raise ValueError .*, got False returned"):
+        vec.reset(options={"speed": -1.0})
+
+
+def test_infos_are_names_not_names_of_names():
+    with pytest.raises(TypeError, match=r"Odd\.infos: expected a sequence of names, got {'total': 'sum'}"):
+        type("Odd", (Bare,), {"infos": {"total": "sum"}})
+
+
 @pytest.mark.parametrize("name", ["mask", "act_row", "step"])
 def test_a_row_function_under_a_name_that_nobody_calls_is_named(name):
     with pytest.raises(TypeError, match=rf"Odd\.{name}: expected a row function to be one of reset_row, .*mask_row"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import keyword
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -215,7 +215,17 @@ def with_parts(definition: Definition, params: Any) -> Definition:
 
 
 def _columns(state: Tree, market: str) -> dict[str, ColumnOf]:
+    _refuse_defaults(state, f"{market}.State")
     return {path: _column(annotation, f"{market}.State.{path}") for path, annotation in state.leaves().items()}
+
+
+def _refuse_defaults(state: Tree, where: str) -> None:
+    """TypeError for a default of a column, which would not be seen: what an episode begins with is ``reset_row``'s."""
+    for name, value in state.kind._field_defaults.items():
+        raise TypeError(f"{where}.{name}: expected no default, since reset_row says how it begins, got {value!r}")
+    for name, each in state.fields.items():
+        if isinstance(each, Tree):
+            _refuse_defaults(each, f"{where}.{name}")
 
 
 def _refuse_misspelt(market: type, reserved: Callable[[str], bool]) -> None:
@@ -304,7 +314,7 @@ def _row_function(function: Any, what: str, market: str, options: Any) -> tuple[
 
 
 def _read_keys(keys: Any, where: str, columns: Collection[str], parameters: Iterable[Parameter]) -> tuple[str, ...]:
-    if isinstance(keys, str):  # what a forgotten comma makes
+    if isinstance(keys, (str, Mapping)):  # a str is what a forgotten comma makes
         raise TypeError(f"{where}: expected a sequence of names, got {keys!r}")
     numbers = [each.name for each in parameters if each.number is not None]
     for key in keys:
@@ -383,6 +393,12 @@ def bind_parameters(definition: Definition, given: dict[str, Any]) -> Any:
     return definition.params.kind(**given)
 
 
+def require_no_verdict(returned: Any, where: str) -> None:
+    """TypeError where a function that is to raise says by a bool what it thinks, which nobody would hear."""
+    if isinstance(returned, (bool, np.bool_)):
+        raise TypeError(f"{where}: expected it to raise ValueError where something is wrong, got {returned} returned")
+
+
 def check_parameters(definition: Definition, given: dict[str, Any]) -> Values:
     """Parameters, checked by their annotations and by the market."""
     checked = {each.name: each.check(given[each.name]) for each in definition.parameters}
@@ -390,7 +406,7 @@ def check_parameters(definition: Definition, given: dict[str, Any]) -> Values:
     if "check" in definition.plain:
         for params, where in values.combinations():
             try:
-                definition.plain["check"](params)
+                require_no_verdict(definition.plain["check"](params), f"{definition.name}.check")
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{error}{where}") from None
     return values

@@ -35,6 +35,7 @@ from sekai.vector.kernel.definition import (
     leaves,
     make_space,
     read_definition,
+    require_no_verdict,
     with_parts,
 )
 from sekai.vector.kernel.lending import Results
@@ -283,7 +284,8 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         definition = self._definition
 
         def check(told: Any) -> None:
-            definition.plain["check_options"](SharedParams(self._values, f"{definition.name}.check_options"), told)
+            where = f"{definition.name}.check_options"
+            require_no_verdict(definition.plain["check_options"](SharedParams(self._values, where), told), where)
 
         kind = None if market.options is None else market.options.kind
         dtypes = [each.dtype for each in market.option_fields]
