@@ -17,7 +17,7 @@ _HOOKS = {
 
 def unread_hints(market: Any) -> list[str]:
     """Hints at attributes of the class of a ``NativeVecEnv`` or an ``Env`` that nearly have the name of a hook."""
-    hints = []
+    hints: list[str] = []
     kind = type(market)
     for base, hooks in _HOOKS.items():
         if not isinstance(market, base):
