@@ -14,7 +14,7 @@ import numpy as np
 
 from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.checks import did_you_mean
-from sekai.delegation import FromInner
+from sekai.delegation import FromInner, require_no_mask
 from sekai.mirror import AsyncMirror
 from sekai.results import ResetResult, StepResult
 from sekai.seeding import np_random
@@ -576,11 +576,7 @@ class ActionWrapper(Wrapper[ObsType, WActType, ObsType, ActType], ABC, Generic[O
         Raises:
             NotImplementedError: The inner env has a mask, which is of the actions that come out of ``action()``.
         """
-        if not self.env.has_action_mask:
-            return None
-        expected = f"expected one of the actions that it takes, got that of what it hands to {self.env}"
-        remedy = "write action_mask(), or ask only where has_action_mask is True"
-        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}; {remedy}")
+        require_no_mask(self, self.env)
 
     @property
     def has_action_mask(self) -> bool:

@@ -116,6 +116,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     order = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: order.get(item.path.relative_to(here).as_posix(), len(FIRST)))
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        for item in items:
+            if item.get_closest_marker("compiled"):
+                item.add_marker(pytest.mark.skip(reason="takes long, or finds nothing, without compilation"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

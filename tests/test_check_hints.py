@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from broken_markets import GoodVec, NestedVec
 from findings import N_STEPS, accepted, like, the_only_finding
+from masked_envs import Corridor
 
+from sekai.env import Env
 from sekai.errors import InvalidAction
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Tuple
-from sekai.testing import check_vec_env
+from sekai.testing import check_env, check_vec_env
 from sekai.vector import NativeVecEnv, VecRecordEpisodeStatistics
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -188,3 +190,46 @@ def test_lists_are_looked_at_as_the_arrays_they_become():
             return super()._observe().tolist()
 
     assert the_only_finding(Lists) == HINTS[NumbersForFlags]
+
+
+# -- names that nobody looks for ---------------------------------------------------------------------------
+
+
+class Misspelt(GoodVec):
+    _reset_infos = NativeVecEnv._reset_infos
+
+    def _reset_info(self, indices):
+        return {"level": self.level[indices]}
+
+    def action_masks(self):
+        return np.ones((self.num_envs, 1), bool)
+
+
+class Helped(GoodVec):
+    """Has both, and helpers."""
+
+    def _reset_info(self, index):
+        return self.age[index]
+
+    def _observe_row(self, index):
+        return self._observe()[index]
+
+
+class MisspeltEnv(Corridor):
+    action_mask = Env.action_mask
+
+    def action_masks(self):
+        return Corridor.action_mask(self)
+
+    def step(self, action):
+        return super().step(1)
+
+
+def test_a_name_that_is_nearly_one_that_is_looked_for_is_a_hint():
+    text = "it is none of the names that are looked for; is"
+    assert check_vec_env(Misspelt, num_envs=2, n_steps=5) == [
+        f"hint: Misspelt._reset_info: {text} _reset_infos meant?",
+        f"hint: Misspelt.action_masks: {text} _action_mask meant?",
+    ]
+    assert check_vec_env(Helped, num_envs=2, n_steps=5) == []
+    assert check_env(MisspeltEnv(), n_steps=5) == [f"hint: MisspeltEnv.action_masks: {text} action_mask meant?"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import toy_market
-from masked_envs import CorridorVec
+from masked_envs import Corridor, CorridorVec
 from toy_market import WalkVec
 
 import sekai
@@ -280,6 +280,26 @@ def test_random_actions_are_such_as_the_masks_allow(capsys, registry, monkeypatc
     if mode == "sync":
         report = run_json(capsys, "bench", "Corridor-v0", "--num-envs", 8, "--seconds", 0.01, "--modes", mode)
         assert [cell["num_envs"] for cell in report["cells"]] == [8]
+
+
+class Stuck(Corridor):
+    """Leaves nothing after two steps."""
+
+    def action_mask(self):
+        return [0, 0, 0] if self.k == 2 else super().action_mask()
+
+
+class StuckVec(CorridorVec):
+    def _action_mask(self):
+        return super()._action_mask() & (self.elapsed_steps + np.arange(self.num_envs) < 3)[:, None]
+
+
+@pytest.mark.parametrize(("mode", "row"), [("native", 1), ("sync", 0)])
+def test_a_mask_that_leaves_nothing_is_told_in_one_line(capsys, registry, mode, row):
+    registry.register("Stuck-v0", f"{__name__}:Stuck", vector_entry_point=f"{__name__}:StuckVec")
+    found = refuse(capsys, "run", "Stuck-v0", "--num-envs", 2, "--steps", 50, "--seed", 3, "--mode", mode)
+    expected = "action_mask(): expected at least one element to be left, got none in sub-env"
+    assert found == f"sekai: error: Stuck-v0, --policy random, step 3: {expected} {row}\n"
 
 
 def test_set_takes_python_literals_and_else_text(capsys):

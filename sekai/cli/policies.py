@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -54,7 +55,8 @@ def choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
 
     Raises:
         CommandError: There is no such policy, it does not fit this environment, or what is offered builds none. The
-            policy raises it for actions that are no batch of this environment's.
+            policy raises it for actions that are no batch of this environment's, and random actions for masks that
+            are none or leave nothing.
     """
     policy = build_policy(vec, name, seed)
     return policy if name == RANDOM else _checked(policy, vec, f"--policy {name}: actions")
@@ -92,7 +94,17 @@ def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
     from sekai.vector.random_actions import random_actions
 
     rng, _ = np_random(_seed_of_actions(seed))
-    return lambda observations: random_actions(vec, rng)
+    steps = itertools.count(1)
+
+    def act(observations: Any) -> Any:
+        step = next(steps)
+        try:
+            return random_actions(vec, rng)
+        except (TypeError, ValueError) as error:  # a mask that is none, or leaves nothing
+            name = vec.spec.id if vec.spec is not None else repr(vec)
+            raise CommandError(f"{name}, --policy {RANDOM}, step {step}: {error}") from error
+
+    return act
 
 
 def any_actions(vec: VecEnv[Any, Any], seed: int | None) -> Policy:

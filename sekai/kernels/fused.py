@@ -13,7 +13,7 @@ from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel
 from sekai.kernels.market import Market, Record
 from sekai.kernels.reasons import being_compiled, is_of_compiler, name_of_type, reason_of
-from sekai.kernels.returned import is_number
+from sekai.kernels.returned import WRITES, is_nothing, is_number
 from sekai.kernels.rolling import act
 from sekai.kernels.source import MarketSource
 
@@ -124,6 +124,7 @@ class Fused:
         wanted: dict[str, tuple[str, Callable[[Any], bool]]] = {
             "step": ("a number and two bools (reward, terminated, truncated)", _is_step),
             "derive": (f"numbers ({', '.join(follows)})", lambda kind: _are_numbers(kind, len(follows))),
+            **{what: (f"nothing (it writes into {argument})", is_nothing) for what, argument in WRITES.items()},
         }
         for what, (expected, fits) in wanted.items():
             for signature in functions[what].nopython_signatures if what in functions else ():

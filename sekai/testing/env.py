@@ -55,7 +55,8 @@ def check_env(
     Returns:
         The problems found, each a sentence that says where, what was expected and what came; a problem that
         comes up at several steps is told once. What begins with "hint: " is no problem: that the env cannot be
-        kept in a snapshot, and why. Empty when there is nothing to tell.
+        kept in a snapshot, and why, or that the name of a method is nearly one that is looked for. Empty when there
+        is nothing to tell.
     """
     if not isinstance(env, Env):
         return [f"expected an Env, got {describe(env)}"]
@@ -115,8 +116,10 @@ def check_env(
     if problems:
         return problems
     from sekai.testing.env_restoring import check_env_restoring  # here, to keep `import sekai` quick
+    from sekai.testing.unread import unread_hints
 
-    return check_env_restoring(env, actions, seed, first.outcomes)
+    hints = [f"hint: {hint}" for hint in unread_hints(env.unwrapped)]
+    return check_env_restoring(env, actions, seed, first.outcomes) + hints
 
 
 def _check_spaces(env: Env[Any, Any]) -> list[str]:

@@ -71,8 +71,8 @@ def check_vec_env(
         The problems found, each a sentence that says where, what was expected, what came and in which sub-env; of
         several with one likely cause the first. What begins with "hint: " is no problem, but may be worth a look: a
         batch kernel whose loop was not vectorised, an action outside of its space that the market accepts, digits that
-        a cast loses, a market that cannot be kept in a snapshot, or something that could not be checked. Empty when
-        there is nothing to tell.
+        a cast loses, a market that cannot be kept in a snapshot, a method whose name is nearly one that is looked for,
+        or something that could not be checked. Empty when there is nothing to tell.
 
     Raises:
         TypeError: ``factory`` is not callable, as an id or a VecEnv is not; or ``num_envs``, ``n_steps`` or ``seed``

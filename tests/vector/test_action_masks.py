@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -225,6 +226,44 @@ def test_a_row_function_writes_the_masks():
         assert (masks == np.stack([held > [-1, -2, -3], np.ones(3), held < [1, 2, 3]], axis=1)).all()
         held = vec.step(actions.sample(masks)).rewards
     assert (np.abs(held) <= [1, 2, 3]).all()
+
+
+@jit
+def mask_of_twos(mask):
+    mask[0] = 2
+
+
+class Twos(Held):
+    mask_row = mask_of_twos
+
+
+class TwosByHook(Twos):
+    def _action_mask(self):
+        return super()._action_mask()
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Twos, "mask_row: mask"), (TwosByHook, "_action_mask()")])
+def test_faulty_masks_of_a_row_market(kind, name):
+    vec = kind(2)
+    vec.reset(seed=0)
+    with pytest.raises(ValueError, match=re.escape(f"{kind.__name__}.{name}: expected values 0 or 1, got [1, 2]")):
+        vec.action_mask()
+
+
+@jit
+def mask_beyond(mask):
+    mask[3] = 0
+
+
+class Beyond(Held):
+    mask_row = mask_beyond
+
+
+def test_a_mask_that_is_written_beyond_its_end_is_refused():
+    vec = Beyond(2)
+    vec.reset(seed=0)
+    with pytest.raises(IndexError, match="Beyond.mask_row: mask: "):
+        vec.action_mask()
 
 
 # -- the checker -------------------------------------------------------------------------------------------

@@ -38,7 +38,6 @@ INF = np.inf
 PLAIN = bool(numba.config.DISABLE_JIT)
 #: Batches whose results lie in the env's own memory, and in memory that is lent.
 SIZES = [3] if PLAIN else [3, 2500]
-compiled = pytest.mark.skipif(PLAIN, reason="plain Python says it in its own words")
 
 # -- a walk: numbers, streams, options -------------------------------------------------------------------------
 
@@ -1123,7 +1122,7 @@ def test_a_compiled_rollout_is_a_stepped_one(n, monkeypatch):
     assert_same(again.to_dict(), other.to_dict())
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize("n", [3, 20_000])
 def test_the_earliest_action_of_a_rollout_that_is_refused_is_named(n):
     vec = make_walk(n, sigma=0.0)
@@ -1316,7 +1315,7 @@ def line_of(source):
     return rf"\({re.escape(Path(__file__).name)}, line \d+: {re.escape(source)}\)"
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("step", "message"),
     [
@@ -1362,13 +1361,67 @@ def observe_undeclared(state, i, observation):
     observation[0] = state.ttal[i]
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize("function", [reset_undeclared, observe_undeclared], ids=["reset_row", "observe_row"])
 def test_a_reset_that_cannot_be_compiled_is_named(function):
     name = f"{function.__name__.split('_')[0]}_row"
     vec = market_of(**{name: function})(2)
     with pytest.raises(TypeError, match=rf"^Odd\.{name} \(.*line \d+\): Last has no field 'ttal'"):
         vec.reset()
+
+
+@jit
+def count_total(state, i, action):
+    state.total[i] += action
+    return 0.0, False, False
+
+
+@jit
+def reset_to(state, i):
+    state.total[i] = 1.0
+    return state.total[i]
+
+
+@jit
+def observe_anew(state, i):
+    return np.full(1, state.total[i], np.float32)
+
+
+@jit
+def mask_anew(state, i):
+    return np.array([1, 0], np.int8)
+
+
+@jit
+def mask_at_times(state, i, mask):
+    if state.total[i] > 1.0:
+        return mask
+    return None
+
+
+@pytest.mark.parametrize(
+    ("function", "written", "got"),
+    [
+        (reset_to, "state", "float64"),
+        (observe_anew, "observation", "an array of float32"),
+        (mask_anew, "mask", "an array of int8"),
+        (mask_at_times, "mask", "an array of int8 or None"),
+    ],
+    ids=["reset_row", "observe_row", "mask_row", "mask_row in a branch"],
+)
+def test_what_is_to_be_written_is_not_returned(function, written, got):
+    """Nobody would look at it, and a mask of ones would say that everything is allowed."""
+    name = f"{function.__name__.split('_')[0]}_row"
+    vec = market_of(**{name: function}, action_space=Discrete(2), step_row=count_total)(2)
+    with pytest.raises(TypeError, match="expected .*nothing") as raised:
+        vec.reset()
+        vec.step([1, 1])
+        vec.step([1, 1])
+        vec.action_mask()
+    if not PLAIN:
+        where = rf"Odd\.{name} \(.*test_kernel_env\.py, line \d+\)"
+        expected = rf"{where}: expected it to return nothing \(it writes into {written}\), got {got}"
+        assert re.fullmatch(expected, str(raised.value))
 
 
 @jit
@@ -1552,7 +1605,7 @@ def act_beyond(observation, action):
     action[0] = action[1] = action[2] = 0.5
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("policy", "error", "message"),
     [
@@ -1572,7 +1625,7 @@ def act_unknown(observation, action):
     action[0] = observation.price
 
 
-@compiled
+@pytest.mark.compiled
 def test_a_policy_that_cannot_be_compiled_is_named():
     place = line_of("action[0] = observation.price")
     expected = rf"^rollout\(policy\): act_unknown: Unknown attribute 'price' of type readonly array.* {place}$"
@@ -1691,7 +1744,7 @@ def observe_before(observation):
     observation[0], observation[-2] = 1.0, 7.0
 
 
-@compiled
+@pytest.mark.compiled
 def test_an_observation_is_not_written_before_its_beginning():
     with pytest.raises(IndexError, match="Odd.observe_row: observation: expected no more than its 1 items"):
         market_of(observe_row=observe_before)(2).reset()
@@ -1737,7 +1790,7 @@ def test_a2_generators_in_a_list_of_seeds():
     assert_same_result(ours.reset(seed=[np.random.default_rng(5), 2, 3]), theirs.reset(seed=[drawn, 2, 3]))
 
 
-@compiled
+@pytest.mark.compiled
 def test_a8_actions_in_any_layout_are_one_form_of_the_step():
     vec = make_walk(3)
     vec.reset(seed=1)
@@ -1791,17 +1844,106 @@ def test_masked_numbers_are_no_parameters():
         Walk(2, sigma=masked)
 
 
+class Bare(KernelVecEnv):
+    State, reset_row, step_row, observe_row = Last, reset_last, step_last, observe_last
+    observation_space, action_space = Walk.observation_space, Walk.action_space
+
+
 @pytest.mark.parametrize(
     "name, meant",
     [("infoes", "infos"), ("Option", "Options"), ("options", "Options"), ("reset_info", "reset_infos")]
     + [("check_option", "check_options"), ("derive_rows", "derive_row"), ("Param", "Params"), ("Prepare", "prepare")]
-    + [("paralel_from", "parallel_from")],
+    + [
+        ("paralel_from", "parallel_from"),
+        ("held_parameter", "held_parameters"),
+        ("snapshot_ignore", "snapshot_ignores"),
+    ],
 )
 def test_a_misspelt_attribute_of_the_class_is_named(name, meant):
-    written = {"State": Last, "reset_row": reset_last, "step_row": step_last, "observe_row": observe_last}
-    spaces = {"observation_space": Walk.observation_space, "action_space": Walk.action_space}
     with pytest.raises(TypeError, match=rf"Misspelt\.{name}: expected another name, or '{meant}' if that is meant"):
-        type("Misspelt", (KernelVecEnv,), {**written, **spaces, name: ()})
+        type("Misspelt", (Bare,), {name: ()})
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [("info", "infos"), ("observe_rows", "observe_row"), ("step_now", None), ("action_spaces", "action_space")],
+)
+def test_so_is_one_that_the_base_has_under_the_right_name(name, meant):
+    told = type("Told", (Bare,), {"infos": ("total",)})
+    if meant is None:
+        type("Spelt", (told,), {name: ()})
+    else:
+        with pytest.raises(TypeError, match=rf"Misspelt\.{name}: expected another name, or '{meant}' if that is meant"):
+            type("Misspelt", (told,), {name: ()})
+
+
+class Filled(NamedTuple):
+    total: np.float64 = 5.0
+
+
+class FilledPart(NamedTuple):
+    part: Filled
+
+
+@pytest.mark.parametrize(("state", "path"), [(Filled, "total"), (FilledPart, "part.total")])
+def test_a_column_has_no_default(state, path):
+    """Its first values are those that reset_row writes."""
+    with pytest.raises(TypeError, match=rf"Odd\.State\.{path}: expected no default, .*reset_row.*, got 5.0"):
+        type("Odd", (Bare,), {"State": state})
+
+
+class Given(NamedTuple):
+    speed: float = 1.0
+
+
+def test_a_check_raises_and_returns_no_verdict():
+    members = {"Params": Given, "check": lambda params: params.speed > 0.0}
+    with pytest.raises(TypeError, match=r"Odd\.check: expected it to raise ValueError .*, got False returned"):
+        type("Odd", (Bare,), members)(2, speed=-1.0)
+    members = {"Options": Given, "check_options": lambda params, options: options.speed > 0.0}
+    vec = type("Odd", (Bare,), members)(2)
+    with pytest.raises(TypeError, match=r"Odd\.check_options: expected it to raise ValueError .*, got False returned"):
+        vec.reset(options={"speed": -1.0})
+
+
+def test_infos_are_names_not_names_of_names():
+    with pytest.raises(TypeError, match=r"Odd\.infos: expected a sequence of names, got {'total': 'sum'}"):
+        type("Odd", (Bare,), {"infos": {"total": "sum"}})
+
+
+@pytest.mark.parametrize("name", ["mask", "act_row", "step"])
+def test_a_row_function_under_a_name_that_nobody_calls_is_named(name):
+    with pytest.raises(TypeError, match=rf"Odd\.{name}: expected a row function to be one of reset_row, .*mask_row"):
+        type("Odd", (Bare,), {name: step_last})
+
+
+@pytest.mark.parametrize("name", ["num_envs", "autoreset", "max_episode_steps", "autoreset_options"])
+def test_an_argument_of_an_env_is_none_of_its_class(name):
+    with pytest.raises(TypeError, match=rf"Odd\.{name}: expected as an argument of an env, got 5 in the class"):
+        type("Odd", (Bare,), {name: 5})
+
+
+def test_what_is_of_use_to_others_has_any_name():
+    """Methods and properties, policies, and row functions with an underscore in front."""
+
+    @jit
+    def policy(observation, action):
+        action[0] = 0
+
+    class Helped(Bare):
+        _act_row = step_last
+        hold = policy
+        resets = "a note"
+
+        def info(self):
+            return 1
+
+        @property
+        def checks(self):
+            return 2
+
+    vec = Helped(2)
+    assert vec.info() + vec.checks == 3
 
 
 @pytest.mark.parametrize("value, error", [(0, ValueError), ("many", TypeError), (True, TypeError)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import multiprocessing
 import pickle
 import signal
@@ -1355,6 +1356,39 @@ def test_objects_and_tables_are_not_taken_for_state_of_rows():
     unshared.reset(seed=0)
     unshared.restore(unshared.snapshot([0]), [2])
     go_back_and_compare(Moody(N), True)
+
+
+class Moved(NativeVecEnv):
+    """Is where the actions have led from 0."""
+
+    def __init__(self, num_envs, **kwargs):
+        super().__init__(num_envs, Box(-np.inf, np.inf, (1,)), Discrete(3), **kwargs)
+        self.position = np.zeros(num_envs)
+
+    def _reset_envs(self, indices, options):
+        self.position[indices] = 0.0
+
+    def _observe(self):
+        return self.position[:, None].astype(np.float32)
+
+    def _step(self, actions):
+        self.position = np.where(self.frozen, self.position, self.position + actions - 1)
+        never = np.zeros(self.num_envs, bool)
+        return self.position, never, never, {}
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_state_is_known_as_such_wherever_a_few_steps_have_led(limit):
+    """Among them where a copy goes that is looked at, and where a frozen one stays."""
+    for start in itertools.product(range(3), repeat=2):
+        vec, other = (Moved(2, autoreset=False, max_episode_steps=limit) for _ in range(2))
+        for each, actions in ((vec, start), (other, start[::-1])):
+            each.reset(seed=0)
+            for _ in range(limit):
+                each.step(np.array(actions))
+        vec.snapshot()
+        vec.restore(other.snapshot([0]), [0])
+        assert vec.position[0] == other.position[0]
 
 
 class Sticky(VecWrapper):

@@ -115,9 +115,9 @@ class Binding:
         """Write what some rows show."""
         self.fused.observe(self._num_envs, rows, self.addresses, *seen, *self.arrays)
 
-    def mask(self, masks: Collection[NDArray[Any]]) -> None:
-        """Write what all rows may do."""
-        self.fused.mask(self._num_envs, np.arange(self._num_envs), self.addresses, *masks, *self.arrays)
+    def mask(self, rows: NDArray[np.intp], masks: Collection[NDArray[Any]]) -> None:
+        """Write what some rows may do."""
+        self.fused.mask(self._num_envs, rows, self.addresses, *masks, *self.arrays)
 
     def derive(self, rows: NDArray[np.intp]) -> None:
         """Work out what follows from the parameters of some rows."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import keyword
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -97,18 +98,17 @@ class Definition:
     parts: dict[str, Any]
 
 
-#: What a market's class may leave out, so that nobody would notice it misspelt.
-_OPTIONAL = (
-    "Params",
-    "Options",
-    "infos",
-    "reset_infos",
-    "parallel_from",
-    *_OPTIONAL_ROWS,
-    "prepare",
-    "check",
-    "check_options",
+#: What a market's class may leave out, or have from its base, so that nobody would notice it misspelt.
+_UNNOTICED = (
+    *("infos", "reset_infos", "parallel_from", "check_options", "held_parameters", "snapshot_ignores"),
+    *("observation_space", "action_space", *ARGUMENTS),
 )
+#: What it may leave out and whose name a subclass might have other use for.
+_UNNOTICED_WHERE_MISSING = ("Params", "Options", "prepare", "check")
+#: Arguments of an env, which nobody reads from its class.
+_OF_AN_ENV = ("num_envs", "autoreset", "max_episode_steps", "autoreset_options")
+#: Arguments that row functions have and others of one row, such as policies, have not.
+_OF_ROWS = frozenset(sum(ARGUMENTS.values(), ())) - {"params", "observation", "action"}
 
 
 class NoParams(NamedTuple):
@@ -126,7 +126,7 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
         TypeError: Something is missing, is not what it has to be, or has a name that is taken; the message names it.
     """
     name = market.__name__
-    _refuse_misspelt(market)
+    _refuse_misspelt(market, reserved)
     params = read_tree(_static(market, "Params", NoParams), f"{name}.Params", {})
     parameters = read_parameters(params, f"{name}.Params")
     if _static(market, "State", None) is None:
@@ -215,20 +215,59 @@ def with_parts(definition: Definition, params: Any) -> Definition:
 
 
 def _columns(state: Tree, market: str) -> dict[str, ColumnOf]:
+    _refuse_defaults(state, f"{market}.State")
     return {path: _column(annotation, f"{market}.State.{path}") for path, annotation in state.leaves().items()}
 
 
-def _refuse_misspelt(market: type) -> None:
-    """TypeError for an attribute whose name is nearly that of one that the class may have and has not."""
+def _refuse_defaults(state: Tree, where: str) -> None:
+    """TypeError for a default of a column, which would not be seen: what an episode begins with is ``reset_row``'s."""
+    for name, value in state.kind._field_defaults.items():
+        raise TypeError(f"{where}.{name}: expected no default, since reset_row says how it begins, got {value!r}")
+    for name, each in state.fields.items():
+        if isinstance(each, Tree):
+            _refuse_defaults(each, f"{where}.{name}")
+
+
+def _refuse_misspelt(market: type, reserved: Callable[[str], bool]) -> None:
+    """TypeError for an attribute of a class that nobody would read, where it is sure that one was meant to be read."""
     from difflib import get_close_matches
 
-    written = [each for each in vars(market) if not each.startswith("_")]
-    by_lower = {each.lower(): each for each in written if each not in (*_OPTIONAL, *ARGUMENTS)}
-    for expected in _OPTIONAL:
-        if _static(market, expected, None) is None:
-            for each in get_close_matches(expected.lower(), by_lower, cutoff=0.85):
+    known = (*_UNNOTICED, *_UNNOTICED_WHERE_MISSING, "State")
+    written = {
+        name: value
+        for name, value in vars(market).items()
+        if not name.startswith("_") and name not in known and not _is_for_envs(value)
+    }
+    by_lower = {name.lower(): name for name in written}
+    for expected in (*_UNNOTICED, *_UNNOTICED_WHERE_MISSING):
+        is_missing = _static(market, expected, None) is None
+        if vars(market).get(expected) is None and (is_missing or expected in _UNNOTICED):
+            for each in get_close_matches(expected.lower(), by_lower, cutoff=0.88):  # "info", not "step_now"
                 got = by_lower[each]
-                raise TypeError(f"{market.__name__}.{got}: expected another name, or {expected!r} if that is meant")
+                if is_missing or not reserved(got):
+                    raise TypeError(f"{market.__name__}.{got}: expected another name, or {expected!r} if that is meant")
+    for name, value in written.items():
+        if name in _OF_AN_ENV:
+            raise TypeError(f"{market.__name__}.{name}: expected as an argument of an env, got {value!r} in the class")
+        if getattr(value, "is_kernel", False) and _is_of_rows(name, value):
+            raise TypeError(
+                f"{market.__name__}.{name}: expected a row function to be one of {', '.join(ARGUMENTS)}; "
+                f"one for another use has a name with an underscore in front"
+            )
+
+
+def _is_for_envs(value: Any) -> bool:
+    """Whether what a class has is a method or a property of an env, as none of what a market is made of is."""
+    if isinstance(value, (property, classmethod, functools.cached_property)):
+        return True
+    return inspect.isfunction(value) and next(iter(inspect.signature(value).parameters), "") == "self"
+
+
+def _is_of_rows(name: str, kernel: Any) -> bool:
+    """Whether a compiled function has the name or the arguments of a row function."""
+    arguments = set(inspect.signature(getattr(kernel, "py_func", kernel)).parameters)
+    is_like_one = arguments <= {"params", "observation", "action"} | _OF_ROWS and bool(arguments & _OF_ROWS)
+    return is_like_one or f"{name}_row" in ARGUMENTS
 
 
 def _static(market: type, name: str, default: Any) -> Any:
@@ -275,7 +314,7 @@ def _row_function(function: Any, what: str, market: str, options: Any) -> tuple[
 
 
 def _read_keys(keys: Any, where: str, columns: Collection[str], parameters: Iterable[Parameter]) -> tuple[str, ...]:
-    if isinstance(keys, str):  # what a forgotten comma makes
+    if isinstance(keys, (str, Mapping)):  # a str is what a forgotten comma makes
         raise TypeError(f"{where}: expected a sequence of names, got {keys!r}")
     numbers = [each.name for each in parameters if each.number is not None]
     for key in keys:
@@ -354,6 +393,12 @@ def bind_parameters(definition: Definition, given: dict[str, Any]) -> Any:
     return definition.params.kind(**given)
 
 
+def require_no_verdict(returned: Any, where: str) -> None:
+    """TypeError where a function that is to raise says by a bool what it thinks, which nobody would hear."""
+    if isinstance(returned, (bool, np.bool_)):
+        raise TypeError(f"{where}: expected it to raise ValueError where something is wrong, got {returned} returned")
+
+
 def check_parameters(definition: Definition, given: dict[str, Any]) -> Values:
     """Parameters, checked by their annotations and by the market."""
     checked = {each.name: each.check(given[each.name]) for each in definition.parameters}
@@ -361,7 +406,7 @@ def check_parameters(definition: Definition, given: dict[str, Any]) -> Values:
     if "check" in definition.plain:
         for params, where in values.combinations():
             try:
-                definition.plain["check"](params)
+                require_no_verdict(definition.plain["check"](params), f"{definition.name}.check")
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{error}{where}") from None
     return values

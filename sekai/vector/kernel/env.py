@@ -34,6 +34,7 @@ from sekai.vector.kernel.definition import (
     leaves,
     make_space,
     read_definition,
+    require_no_verdict,
     with_parts,
 )
 from sekai.vector.kernel.market import make_market
@@ -55,7 +56,7 @@ _HOOKS = ("_step", "_observe", "_observe_rows", "_reset_envs", "_reset_infos")
 #: The attributes that an env has by this class.
 _OWN_NAMES = frozenset(
     {
-        *("_action_array", "_bound", "_definition", "_fixed", "_is_fused", "_is_observed", "_leaves"),
+        *("_action_array", "_bound", "_definition", "_fixed", "_is_fused", "_is_masked", "_is_observed", "_leaves"),
         *("_memory_rows", "_mode", "_options", "_options_of_reset", "_prepared", "_values"),
     }
 )
@@ -197,7 +198,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         self._action_array = ((num_envs, *parts[0].shape), np.dtype(parts[0].dtype)) if is_one else (None, None)
         self._fixed = read | {each.name for each in definition.parameters if each.is_object}
         self._memory_rows: MemoryRows | None = None
-        self._is_observed = False  # by ``observe_row``, once
+        self._is_observed = self._is_masked = False  # by ``observe_row`` and ``mask_row``, once
         self._options_of_reset: dict[str, NDArray[Any]] | None = None  # of the one that goes on, checked
         self._install(values, values.given)
         given = self._native.autoreset_options
@@ -251,7 +252,8 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         definition = self._definition
 
         def check(told: Any) -> None:
-            definition.plain["check_options"](SharedParams(self._values, f"{definition.name}.check_options"), told)
+            where = f"{definition.name}.check_options"
+            require_no_verdict(definition.plain["check_options"](SharedParams(self._values, where), told), where)
 
         kind = None if market.options is None else market.options.kind
         dtypes = [each.dtype for each in market.option_fields]
@@ -336,7 +338,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         parts = self._bound.market.observations.parts
         buffers = self._native.buffers if len(rows) == self.num_envs else self._native.rows_buffers
         if not self._is_observed and len(rows):
-            self._check_width(rows[:1])
+            self._check_observed(rows[:1])
             self._is_observed = True
         seen = [buffers.take((len(rows), *part.shape), part.dtype) for part in parts]
         self._bound.observe(rows, seen)
@@ -346,13 +348,21 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         masks = self._bound.market.masks
         if masks is None:  # a subclass says of itself that it has masks
             return None
+        if not self._is_masked:
+            self._written(self._bound.mask, masks.parts, np.arange(1), self._name_of_masks)
+            self._is_masked = True
         space = mask_space(self.action_space)
         arrays = []
         for each, part in zip(leaves(space, "")[0], masks.parts, strict=True):
             arrays.append(self._native.buffers.take((self.num_envs, *part.shape), part.dtype))
             arrays[-1].fill(2 if isinstance(each, MultiDiscrete) else 1)
-        self._bound.mask(arrays)
+        self._bound.mask(np.arange(self.num_envs), arrays)
         return _as_batch(leaves(space, ""), arrays)
+
+    @property
+    def _name_of_masks(self) -> str:
+        is_row = type(self)._action_mask is KernelVecEnv._action_mask
+        return f"{type(self).__name__}.mask_row: mask" if is_row else super()._name_of_masks
 
     @property
     def has_action_mask(self) -> bool:
@@ -361,24 +371,29 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         is_hook = own._action_mask is not KernelVecEnv._action_mask or own.action_mask is not NativeVecEnv.action_mask
         return is_hook or "mask_row" in self._definition.functions
 
-    def _check_width(self, row: NDArray[np.intp]) -> None:
+    def _check_observed(self, row: NDArray[np.intp]) -> None:
         """Refuse an ``observe_row`` that leaves out items of what it is given, or writes on behind them."""
         where = f"{type(self).__name__}.observe_row: observation"
         parts = self._bound.market.observations.parts
-
-        def observe(arrays: list[NDArray[Any]]) -> None:
-            seen = [array.reshape(1, *part.shape) for array, part in zip(arrays, parts, strict=True)]
-            try:
-                self._bound.observe(row, seen)
-            except IndexError as error:  # in plain Python, or with bounds checks
-                raise IndexError(f"{where}: {error}") from error
-
-        written = items_written([(part.dtype, part.width) for part in parts], observe, where)
-        for part, items in zip(parts, written, strict=True):
+        for part, items in zip(parts, self._written(self._bound.observe, parts, row, where), strict=True):
             if not items.all():
                 left = np.argwhere(~items.reshape(part.shape))[0].tolist()
                 expected = f"expected all items of shape {part.shape} to be written"
                 raise ValueError(f"{where}: {expected}, not so that at {left}")
+
+    def _written(
+        self, write: Callable[..., None], parts: Sequence[Any], row: NDArray[np.intp], where: str
+    ) -> list[NDArray[np.bool_]]:
+        """Which items of the arrays that it is given a row function writes; IndexError if it writes on behind them."""
+
+        def write_row(arrays: list[NDArray[Any]]) -> None:
+            shaped = [array.reshape(1, *part.shape) for array, part in zip(arrays, parts, strict=True)]
+            try:
+                write(row, shaped)
+            except IndexError as error:  # in plain Python, or with bounds checks
+                raise IndexError(f"{where}: {error}") from error
+
+        return items_written([(part.dtype, part.width) for part in parts], write_row, where)
 
     def _step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], InfoArrays]:
         self._bound.columns["frozen"][:] = self._native.episodes.frozen

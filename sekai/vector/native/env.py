@@ -220,6 +220,11 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         """
         return None
 
+    @property
+    def _name_of_masks(self) -> str:
+        """What error messages call the batch of masks: what the market's author has written."""
+        return f"{type(self).__name__}._action_mask()"
+
     def _new_array(self, dtype: DTypeLike, *shape: int) -> NDArray[Any]:
         """An array (num_envs, *shape) for what ``_step()`` and ``_observe()`` return, its values undefined.
 
@@ -418,11 +423,10 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         if not self.has_action_mask:
             return None
         self._require_begun("action_mask()")
-        where = f"{type(self).__name__}._action_mask()"
         batch = self._action_mask()
         if batch is None:
             return full_masks(self.action_space, self.num_envs)
-        batch = check_masks(mask_space(self.action_space), self.num_envs, batch, where)
+        batch = check_masks(mask_space(self.action_space), self.num_envs, batch, self._name_of_masks)
         return layout.own_batch(batch, self._native.buffers)
 
     @property

@@ -15,7 +15,7 @@ from sekai.batching.buffers import Buffers
 from sekai.batching.episodes import HeldRows, keep_held, put_held_back
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION
-from sekai.delegation import FromInner
+from sekai.delegation import FromInner, require_no_mask
 from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots.agreement import differing, is_same, names_of_classes, require_columns, require_equal
 from sekai.snapshots.attributes import StateByAttributes, is_of_kit, require_untouched
@@ -438,11 +438,7 @@ class VecActionWrapper(VecWrapper[ObsType, WActType, ObsType, ActType], ABC, Gen
         Raises:
             NotImplementedError: The wrapped VecEnv has masks, which are of the actions that come out of ``action()``.
         """
-        if not self.venv.has_action_mask:
-            return None
-        expected = f"expected one of the actions that it takes, got that of what it hands to {self.venv}"
-        remedy = "write action_mask(), or ask only where has_action_mask is True"
-        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}; {remedy}")
+        require_no_mask(self, self.venv)
 
     @property
     def has_action_mask(self) -> bool:
