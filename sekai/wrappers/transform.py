@@ -8,6 +8,7 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sekai.batching.layout import copy_row
 from sekai.checks import check_reward_bounds
 from sekai.env import ActionWrapper, Env, ObservationWrapper, RewardWrapper
 from sekai.errors import InvalidAction
@@ -21,10 +22,15 @@ class TransformObservation(ObservationWrapper[Any, ActType, Any], Generic[ActTyp
     Args:
         env: The env to wrap.
         func: Takes an observation and returns another.
-        new_observation_space: The space of what it returns; None if that is the env's own.
+        new_observation_space: The space of what it returns; None if that is the env's own. It is not looked at here:
+            a ``VecEnv``, and a wrapper that works with it, raises ``InvalidObservation`` for an observation of another
+            shape or kind of dtype.
 
     Examples:
-        >>> env = TransformObservation(env, lambda obs: obs / 255.0)
+        Pixels, uint8 from 0 to 255, as floats from 0 to 1:
+
+        >>> space = Box(0.0, 1.0, env.observation_space.shape)
+        >>> env = TransformObservation(env, lambda obs: obs / np.float32(255), space)
     """
 
     def __init__(
@@ -55,8 +61,13 @@ class FlattenObservation(ObservationWrapper[NDArray[Any], ActType, Any], Generic
         self.observation_space = flatten_space(env.observation_space)
 
     def observation(self, obs: Any) -> NDArray[Any]:
-        """The observation as one vector."""
-        return flatten(self.env.observation_space, obs)
+        """The observation as one vector.
+
+        Raises:
+            InvalidObservation: Its shape, dtype or structure is another than that of the env's observation space.
+        """
+        space = self.env.observation_space
+        return flatten(space, copy_row(space, obs))
 
 
 class TransformReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]):

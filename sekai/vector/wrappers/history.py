@@ -61,8 +61,9 @@ class _VecEpisodeObservationWrapper(VecObservationWrapper[Any, ActType, Any]):
     def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
         rows, finals = ended_observations(self.venv.observation_space, result)
         if rows.size:
-            last = self._last(rows, finals)
-            self._begin(rows, layout.take(result.observations, rows))
+            first = layout.take(self._taken_in(result.observations, self.num_envs), rows)
+            last = self._given_out(self._last(rows, self._taken_in(finals, rows.size)), rows.size, "observation")
+            self._begin(rows, first)
         observations = self._observe_step(result, frozen)
         if rows.size:
             self._show_last(result.infos, rows, last)
@@ -79,11 +80,12 @@ class _VecEpisodeObservationWrapper(VecObservationWrapper[Any, ActType, Any]):
             infos[row][FINAL_OBSERVATION] = layout.copy_row(self.observation_space, final)
 
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
-        self._begin(np.arange(self.num_envs), result.observations)
+        self._begin(np.arange(self.num_envs), self._taken_in(result.observations, self.num_envs))
         return super()._after_reset(result)
 
     def _after_reset_some(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
-        return VecResetResult(layout.copy_batch(self._first(rows, result.observations)), result.infos)
+        first = self._first(rows, self._taken_in(result.observations, len(rows)))
+        return VecResetResult(layout.copy_batch(first), result.infos)
 
 
 class VecTimeAwareObservation(_VecEpisodeObservationWrapper[ActType]):
@@ -143,7 +145,8 @@ class VecTimeAwareObservation(_VecEpisodeObservationWrapper[ActType]):
         return self._timing(final, self._timesteps[rows] + 1)
 
     def _shown(self) -> Any:
-        return layout.copy_batch(self._timing(self.venv._observe_now(), self._timesteps))
+        inner = self._taken_in(self.venv._observe_now(), self.num_envs)
+        return layout.copy_batch(self._timing(inner, self._timesteps))
 
 
 def _limit_of(venv: VecEnv[Any, Any]) -> int:

@@ -22,10 +22,14 @@ class VecTransformObservation(VecObservationWrapper[Any, ActType, Any]):
         venv: The VecEnv to wrap.
         func: Takes and returns a batch of observations, arrays of shape (N, *obs_shape); it also sees terminal
             observations, as batches of one.
-        new_observation_space: The space of one transformed observation; None where it stays as it is.
+        new_observation_space: The space of one transformed observation; None where it stays as it is. A step or reset
+            raises ``InvalidObservation`` where ``func`` returns another shape or kind of dtype.
 
     Examples:
-        >>> vec = VecTransformObservation(vec, lambda obs: obs / 255.0)
+        Pixels, uint8 from 0 to 255, as floats from 0 to 1:
+
+        >>> space = Box(0.0, 1.0, vec.observation_space.shape)
+        >>> vec = VecTransformObservation(vec, lambda obs: obs / np.float32(255), space)
     """
 
     def __init__(
