@@ -271,17 +271,28 @@ class Timing:
         else:
             joined = Dict({"obs": space, "time": time})
         self._joined = joined
-        self._limit = limit if normalize_time else None
+        self._limit = limit
+        self._normalizes = normalize_time
+        self._where = where
         self._key = time_key
         self._flat = flatten_space(joined) if flatten else None
         self.space: Space[Any] = joined if self._flat is None else self._flat
 
     def __call__(self, batch: Any, times: NDArray[np.int64], buffers: Buffers | None = None) -> Any:
-        """A batch with the times, int64 (n,), beside it, in new arrays where it is flattened."""
-        if self._limit is None:
-            time: NDArray[Any] = times.astype(np.int32)[:, None]
+        """A batch with the times, int64 (n,), beside it, in new arrays where it is flattened.
+
+        Raises:
+            InvalidObservation: A time is beyond the limit, so that it is not in the space.
+        """
+        if times.max(initial=0) > self._limit:
+            raise InvalidObservation(
+                f"{self._where}: expected at most {self._limit} steps in an episode, the limit that there was when it "
+                f"was wrapped, got {times.max()}; change the limit before it is wrapped, or wrap it anew"
+            )
+        if self._normalizes:
+            time: NDArray[Any] = (times / self._limit).astype(np.float32)[:, None]
         else:
-            time = (times / self._limit).astype(np.float32)[:, None]
+            time = times.astype(np.int32)[:, None]
         if self._kind is Dict:
             joined: Any = {**batch, self._key: time}
         elif self._kind is Tuple:

@@ -57,7 +57,8 @@ class TimeAwareObservation(_EpisodeObservationWrapper[ActType], Generic[ActType]
         dict_time_key: The key, where the observation space is a ``Dict``.
 
     Attributes:
-        max_timesteps: The limit.
+        max_timesteps: The limit that there was when the env was wrapped, which the observation space tells of. Where
+            it is raised later, a step beyond it is an ``InvalidObservation``.
         timesteps: Steps of the episode so far.
 
     Raises:

@@ -100,7 +100,8 @@ class VecTimeAwareObservation(_VecEpisodeObservationWrapper[ActType]):
         dict_time_key: The key, where the observation space is a ``Dict``.
 
     Attributes:
-        max_timesteps: The limit.
+        max_timesteps: The limit that there was when the VecEnv was wrapped, which the observation space tells of. Where
+            it is raised later, a step beyond it is an ``InvalidObservation``.
 
     Raises:
         ValueError: There is no limit, or there are several; the key is taken, or what is to be flattened has no fixed
