@@ -48,7 +48,8 @@ class TimeAwareObservation(_EpisodeObservationWrapper[ActType], Generic[ActType]
     """Shows the number of steps of the episode so far beside each observation.
 
     It is added to a ``Dict`` under a key, and to a ``Tuple`` as its last part; any other observation becomes a dict of
-    ``"obs"`` and ``"time"``. It is an int32 array of shape (1,), or a float32 one of a share of the limit.
+    ``"obs"`` and ``"time"``. It is an int32 array of shape (1,), or a float32 one of a share of the limit. In a vector
+    that is made of all parts it comes last, whatever the key.
 
     Args:
         env: An env with a limit of steps: a ``TimeLimit`` around it, or that of its spec.

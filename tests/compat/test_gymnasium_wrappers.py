@@ -111,6 +111,22 @@ def test_one_env_shows_what_it_does_there(space, name, args, kwargs):
         alike((space.low, space.high), (ours.observation_space.low, ours.observation_space.high))
 
 
+def test_the_time_comes_last_in_a_vector_where_gymnasium_sorts_it_in():
+    space = spaces.Dict(position=spaces.Box(2, 3, (1,)), wealth=spaces.Box(5, 6, (1,)))
+    inner, outer = limited(space)
+    sorted_in, last = theirs.TimeAwareObservation(inner), sekai.TimeAwareObservation(outer)
+    vec = sekai.VecTimeAwareObservation(sekai.SyncVecEnv([lambda: limited(space)[1]]))
+    assert vec.observation_space == last.observation_space
+    for each in (sorted_in, last, vec):
+        each.reset()
+    for _ in range(2):
+        position, time, wealth = sorted_in.step(0)[0]
+        alike(np.float32([position, wealth, time]), last.step(0).observation)
+        alike(np.float32([[position, wealth, time]]), vec.step([0]).observations)
+    bounds = sorted_in.observation_space.high[[0, 2, 1]]
+    alike(bounds, last.observation_space.high)
+
+
 @pytest.mark.parametrize(
     "space, name, args, kwargs",
     [each for each in OBSERVATIONS.values() if hasattr(theirs_of_many, each[1])],
