@@ -8,6 +8,7 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from sekai.arguments import Fixed
 from sekai.batching.layout import concatenate, copy_row
 from sekai.checks import check_count
 from sekai.env import Env, ObservationWrapper
@@ -56,14 +57,20 @@ class DtypeObservation(ObservationWrapper[Any, ActType, Any], Generic[ActType]):
             become a ``Box``, but a ``MultiDiscrete`` stays one in an integer dtype.
         dtype: bool, an integer or a float of at most 64 bits.
 
+    Attributes:
+        dtype: As given.
+
     Raises:
         TypeError: The observation space is another, or the dtype no number's.
         ValueError: A bound of the space does not fit the dtype.
     """
 
+    dtype: Any = Fixed()
+
     def __init__(self, env: Env[Any, ActType], dtype: DTypeLike) -> None:
         super().__init__(env)
         self._cast = Casting(env.observation_space, dtype, "DtypeObservation")
+        self.dtype = self._cast.dtype
         self.observation_space = self._cast.space
 
     def observation(self, obs: Any) -> Any:
@@ -82,14 +89,20 @@ class FilterObservation(ObservationWrapper[Any, ActType, Any], Generic[ActType])
         env: An env whose observation space is a ``Dict`` or a ``Tuple``.
         filter_keys: The keys, or the positions, of what is shown, in that order.
 
+    Attributes:
+        filter_keys: A tuple of the keys, or of the positions from 0 on.
+
     Raises:
         TypeError: The observation space is another, or ``filter_keys`` no list of keys.
         ValueError: There are none, one is not in the space, or is given twice.
     """
 
+    filter_keys: Any = Fixed()
+
     def __init__(self, env: Env[Any, ActType], filter_keys: Iterable[str | int]) -> None:
         super().__init__(env)
         self._filter = Filtering(env.observation_space, filter_keys, "FilterObservation")
+        self.filter_keys = self._filter.keys
         self.observation_space = self._filter.space
 
     def observation(self, obs: Any) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sekai.arguments import Checked
 from sekai.batching.layout import copy_row
 from sekai.checks import check_reward_bounds
 from sekai.env import ActionWrapper, Env, ObservationWrapper, RewardWrapper
@@ -99,19 +101,27 @@ class ClipReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]):
         max_reward: The greatest reward; None for no bound.
 
     Attributes:
-        min_reward: As given.
-        max_reward: As given.
+        min_reward: As given; another one holds from the next step on.
+        max_reward: As given; likewise.
 
     Raises:
         TypeError: A bound is no number.
         ValueError: There is none, one is NaN, or the least is above the greatest.
     """
 
+    min_reward: Any = Checked(
+        lambda self, given: check_reward_bounds(given, vars(self).get("max_reward", math.inf), type(self).__name__)[0]
+    )
+    max_reward: Any = Checked(
+        lambda self, given: check_reward_bounds(self.min_reward, given, type(self).__name__)[1]  # the least comes first
+    )
+
     def __init__(
         self, env: Env[ObsType, ActType], min_reward: float | None = None, max_reward: float | None = None
     ) -> None:
         super().__init__(env)
-        self.min_reward, self.max_reward = check_reward_bounds(min_reward, max_reward, "ClipReward")
+        self.min_reward = min_reward
+        self.max_reward = max_reward
 
     def reward(self, reward: float) -> float:
         """The reward, clipped."""

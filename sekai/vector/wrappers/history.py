@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.arguments import Fixed
 from sekai.batching import layout
 from sekai.batching.episodes import ended_observations
 from sekai.batching.frames import DelayLine, FrameRows, padding_of
@@ -102,11 +103,17 @@ class VecTimeAwareObservation(_VecEpisodeObservationWrapper[ActType]):
     Attributes:
         max_timesteps: The limit that there was when the VecEnv was wrapped, which the observation space tells of. Where
             it is raised later, a step beyond it is an ``InvalidObservation``.
+        flatten: As given.
+        normalize_time: As given.
 
     Raises:
         ValueError: There is no limit, or there are several; the key is taken, or what is to be flattened has no fixed
             length.
     """
+
+    max_timesteps: Any = Fixed()
+    flatten: Any = Fixed()
+    normalize_time: Any = Fixed()
 
     def __init__(
         self,
@@ -119,11 +126,13 @@ class VecTimeAwareObservation(_VecEpisodeObservationWrapper[ActType]):
         super().__init__(venv)
         where = "VecTimeAwareObservation"
         self.max_timesteps = _limit_of(venv)
+        self.flatten, self.normalize_time = bool(flatten), bool(normalize_time)
         self._timesteps: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
         self._timing = Timing(venv.observation_space, self.max_timesteps, flatten, normalize_time, dict_time_key, where)
         self.observation_space = self._timing.space
 
-    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_timing",)  # the space and the limit tell what it does
+    # The space and the limit tell what it does.
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_timing", "flatten", "normalize_time")
 
     @property
     def timesteps(self) -> NDArray[np.int64]:
@@ -188,10 +197,14 @@ class VecFrameStackObservation(_VecEpisodeObservationWrapper[ActType]):
         ValueError: ``stack_size`` is below 1, or ``padding_type`` is neither a known word nor in the space.
     """
 
+    stack_size: Any = Fixed()
+    padding_type: Any = Fixed()
+
     def __init__(self, venv: VecEnv[Any, ActType], stack_size: int, *, padding_type: Any = "reset") -> None:
         super().__init__(venv)
         where, space = "VecFrameStackObservation", venv.observation_space
-        self.stack_size = k = check_count(stack_size, f"{where}: stack_size")
+        k = check_count(stack_size, f"{where}: stack_size")
+        self.stack_size = k
         self.padding_type = padding_type
         padding = padding_of(space, padding_type, where)
         self._padding = None if padding is None else _constant(layout.concatenate(space, [padding]))
@@ -260,6 +273,8 @@ class VecDelayObservation(_VecEpisodeObservationWrapper[ActType]):
         TypeError: ``delay`` is no integer.
         ValueError: It is negative.
     """
+
+    delay: Any = Fixed()
 
     def __init__(self, venv: VecEnv[Any, ActType], delay: int) -> None:
         super().__init__(venv)

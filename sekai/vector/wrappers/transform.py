@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.arguments import Checked
 from sekai.checks import check_reward_bounds
 from sekai.spaces import Space
 from sekai.types import ActType, ObsType
@@ -79,19 +81,27 @@ class VecClipReward(VecRewardWrapper[ObsType, ActType]):
         max_reward: The greatest reward; None for no bound.
 
     Attributes:
-        min_reward: As given.
-        max_reward: As given.
+        min_reward: As given; another one holds from the next step on.
+        max_reward: As given; likewise.
 
     Raises:
         TypeError: A bound is no number.
         ValueError: There is none, one is NaN, or the least is above the greatest.
     """
 
+    min_reward: Any = Checked(
+        lambda self, given: check_reward_bounds(given, vars(self).get("max_reward", math.inf), type(self).__name__)[0]
+    )
+    max_reward: Any = Checked(
+        lambda self, given: check_reward_bounds(self.min_reward, given, type(self).__name__)[1]  # the least comes first
+    )
+
     def __init__(
         self, venv: VecEnv[ObsType, ActType], min_reward: float | None = None, max_reward: float | None = None
     ) -> None:
         super().__init__(venv)
-        self.min_reward, self.max_reward = check_reward_bounds(min_reward, max_reward, "VecClipReward")
+        self.min_reward = min_reward
+        self.max_reward = max_reward
 
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """The rewards, clipped."""
