@@ -138,9 +138,11 @@ class PadSequenceObservation(ObservationWrapper[Any, ActType, Any], Generic[ActT
         """The observation with its sequences padded.
 
         Raises:
-            InvalidObservation: A sequence is longer than there are slots, or no element of its space.
+            InvalidObservation: A sequence is longer than there are slots, or the shape, dtype or structure of something
+                is another than the space's. Bounds are not looked at: features outside of theirs, and NaN, stay.
         """
-        return _pad(self.env.observation_space, self.observation_space, obs)
+        space = self.env.observation_space
+        return _pad(space, self.observation_space, copy_row(space, obs))
 
 
 def _map_sequences(function: Callable[[Sequence], Space[Any]], space: Space[Any]) -> Space[Any]:
@@ -174,11 +176,10 @@ def _padded(space: Sequence, limit: int | None, fill_value: float) -> MaskedBox:
 
 def _pad(space: Space[Any], padded: Space[Any], obs: Any) -> Any:
     if isinstance(padded, MaskedBox) and isinstance(space, Sequence):
-        features = copy_row(space, obs)
-        if len(features) > padded.max_size:
+        if len(obs) > padded.max_size:
             expected = f"expected a sequence of at most {padded.max_size}"
-            raise InvalidObservation(f"PadSequenceObservation: {expected}, got one of {len(features)}")
-        values = np.reshape(np.asarray(features, padded.dtype), (len(features), *padded.shape))
+            raise InvalidObservation(f"PadSequenceObservation: {expected}, got one of {len(obs)}")
+        values = np.reshape(np.asarray(obs, padded.dtype), (len(obs), *padded.shape))
         return padded.pack(values)
     if isinstance(space, Dict) and isinstance(padded, Dict):
         return {key: _pad(part, padded[key], obs[key]) for key, part in space.items()}

@@ -252,6 +252,29 @@ def test_a_sequence_that_is_too_long():
         env.reset()
 
 
+def test_features_outside_of_their_bounds_stay():
+    features = np.float32([1, 20]), np.float32([np.nan, -1])
+    shown = PadSequenceObservation(shows(ORDERS, features)).reset().observation
+    np.testing.assert_array_equal(shown["values"], [[1, 20], [np.nan, -1], [0, 0]])
+    assert shown["mask"].tolist() == [1, 1, 0]
+
+
+NO_ELEMENTS = {
+    "shape of a feature": (ORDERS, (np.float32([1, 2, 3]),), r"shape \(2,\), got shape \(3,\)"),
+    "dtype of a feature": (ORDERS, (np.array([1j, 2]),), "dtype float32, got complex128"),
+    "no sequence": (ORDERS, 7, "expected a sequence of Sequence.*, got int"),
+    "missing key": (Dict(a=ORDERS, b=Discrete(2)), {"a": ()}, r"a dict of \['a', 'b'\], got a dict of \['a'\]"),
+    "missing part": (Tuple((ORDERS, Discrete(2))), ((),), "a tuple of 2, got a tuple of 1"),
+    "another part": (Dict(a=ORDERS, b=Discrete(2)), {"a": (), "b": 0.5}, "dtype int64, got float64"),
+}
+
+
+@pytest.mark.parametrize("space, obs, message", NO_ELEMENTS.values(), ids=NO_ELEMENTS)
+def test_what_is_no_element_is_not_padded(space, obs, message):
+    with pytest.raises(InvalidObservation, match=message):
+        PadSequenceObservation(shows(space, obs)).reset()
+
+
 def test_what_cannot_be_padded():
     with pytest.raises(TypeError, match="^PadSequenceObservation: expected an observation space with a Sequence"):
         PadSequenceObservation(shows(NAMED, NAMED.sample()))
