@@ -156,18 +156,26 @@ class Casting:
         """The batch in the other dtype, in a new array.
 
         Raises:
-            InvalidObservation: A number has no place among the integers of the dtype, or is NaN.
+            InvalidObservation: A number has no place among the integers of the dtype or is NaN, or is beyond the
+                greatest float; infinities and NaN stay floats.
         """
-        if self.dtype.kind in "iu" and batch.size and not np.can_cast(batch.dtype, self.dtype):
-            limits = np.iinfo(self.dtype)
+        may_lose = batch.size and not np.can_cast(batch.dtype, self.dtype)
+        if may_lose and self.dtype.kind != "f":
+            limits = (0, 1) if self.dtype.kind == "b" else (np.iinfo(self.dtype).min, np.iinfo(self.dtype).max)
             least, most = batch.min().item(), batch.max().item()  # Python compares these with integers exactly
-            if not (least > limits.min - 1 and most < limits.max + 1):
-                raise InvalidObservation(
-                    f"{self._where}: expected numbers that fit {self.dtype}, got some from {least} to {most}"
-                )
+            if not (least > limits[0] - 1 and most < limits[1] + 1):
+                raise self._misfit(f"some from {least} to {most}")
         out = np.empty(batch.shape, self.dtype) if buffers is None else buffers.take(batch.shape, self.dtype)
-        np.copyto(out, batch, casting="unsafe")
+        with np.errstate(over="ignore"):  # it is an error below
+            np.copyto(out, batch, casting="unsafe")
+        if may_lose and self.dtype.kind == "f":
+            infinite = np.isinf(out)
+            if infinite.any() and (infinite & np.isfinite(batch)).any():
+                raise self._misfit(batch[infinite & np.isfinite(batch)][0])
         return out
+
+    def _misfit(self, got: Any) -> InvalidObservation:
+        return InvalidObservation(f"{self._where}: expected numbers that fit {self.dtype}, got {got}")
 
 
 def _cast_bound(bound: NDArray[Any], dtype: np.dtype[Any], where: str) -> NDArray[Any]:

@@ -77,7 +77,8 @@ class DtypeObservation(ObservationWrapper[Any, ActType, Any], Generic[ActType]):
         """The observation in the other dtype.
 
         Raises:
-            InvalidObservation: A number has no place among the integers of the dtype, or is NaN.
+            InvalidObservation: A number has no place among the integers of the dtype or is NaN, or is beyond the
+                greatest float; infinities and NaN stay floats.
         """
         return self._cast(concatenate(self.env.observation_space, [obs]))[0]
 

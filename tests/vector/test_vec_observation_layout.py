@@ -255,3 +255,13 @@ def test_one_env_is_not_flattened_into_another_dtype_or_shape(change, message):
     env = sekai.FlattenObservation(sekai.TransformObservation(Toy(T(1), obs=PIXELS, r0=np.uint8([3, 4])), change))
     with pytest.raises(InvalidObservation, match=message):
         env.reset()
+
+
+@each_backend
+def test_a_batch_with_a_number_that_a_dtype_does_not_hold(backend):
+    steps = [([float(number)], 0.0, False, False, {}) for number in (65504.0, 65520.0)]
+    vec = sekai.VecDtypeObservation(scripted(backend, steps, T(9)), np.float16)
+    vec.reset()
+    assert vec.step([0, 0]).observations.tolist() == [[65504.0], [1.0]]
+    with pytest.raises(InvalidObservation, match="VecDtypeObservation: expected numbers that fit float16, got 65520.0"):
+        vec.step([0, 0])

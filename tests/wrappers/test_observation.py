@@ -155,13 +155,20 @@ FITS = {
     "infinite": (np.float32, np.int32, INF, False),
     "nan": (np.float32, np.int32, np.nan, False),
     "outside of the space": (np.int64, np.int16, 2**15, False),
+    "no bool": (np.int64, np.bool_, 2, False),
+    "less than a bool": (np.int64, np.bool_, -1, False),
+    "beyond a half": (np.float32, np.float16, 3e38, False),
+    "below a half": (np.float64, np.float16, -65520.0, False),
+    "the greatest half": (np.float64, np.float16, 65504.0, True),
+    "beyond a single": (np.float64, np.float32, -1e300, False),
+    "an integer beyond a half": (np.int64, np.float16, 70000, False),
 }
 
 
 @pytest.mark.parametrize("held, dtype, number, fits", FITS.values(), ids=FITS)
 def test_numbers_have_to_fit(held, dtype, number, fits):
     obs = np.array([0, number], held)
-    space = Box(0, 9, (2,), held) if held is np.int64 else Box(-INF, INF, (2,), held)
+    space = Box(0, 1, (2,), held) if held is np.int64 else Box(-INF, INF, (2,), held)
     env = DtypeObservation(shows(space, obs), dtype)
     if fits:
         assert env.reset().observation.tolist() == [0, int(number)]
@@ -170,6 +177,12 @@ def test_numbers_have_to_fit(held, dtype, number, fits):
         InvalidObservation, match=f"^DtypeObservation: expected numbers that fit {np.dtype(dtype)}, got"
     ):
         env.reset()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_infinities_and_nan_stay_floats(dtype):
+    env = DtypeObservation(shows(Box(-INF, INF, (3,), np.float64), np.array([INF, np.nan, -INF])), dtype)
+    np.testing.assert_array_equal(env.reset().observation, np.array([INF, np.nan, -INF], dtype))
 
 
 def test_what_has_no_dtype():

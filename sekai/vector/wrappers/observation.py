@@ -74,7 +74,8 @@ class VecDtypeObservation(VecObservationWrapper[Any, ActType, Any]):
         """The batch in the other dtype.
 
         Raises:
-            InvalidObservation: A number has no place among the integers of the dtype, or is NaN.
+            InvalidObservation: A number has no place among the integers of the dtype or is NaN, or is beyond the
+                greatest float; infinities and NaN stay floats.
         """
         return self._cast(obs, self._buffers)
 
