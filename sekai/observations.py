@@ -136,6 +136,7 @@ class Casting:
 
     def __init__(self, space: Space[Any], dtype: DTypeLike, where: str) -> None:
         self.dtype = dtype = check_dtype(dtype, where)
+        self._limits = _limits_of(dtype)
         self._where = where
         if isinstance(space, MultiDiscrete) and dtype.kind in "iu":
             self.space: Space[Any] = MultiDiscrete(space.nvec, dtype=dtype, start=space.start)
@@ -159,23 +160,36 @@ class Casting:
             InvalidObservation: A number has no place among the integers of the dtype or is NaN, or is beyond the
                 greatest float; infinities and NaN stay floats.
         """
-        may_lose = batch.size and not np.can_cast(batch.dtype, self.dtype)
-        if may_lose and self.dtype.kind != "f":
-            limits = (0, 1) if self.dtype.kind == "b" else (np.iinfo(self.dtype).min, np.iinfo(self.dtype).max)
+        if batch.size and not np.can_cast(batch.dtype, self.dtype):
             least, most = batch.min().item(), batch.max().item()  # Python compares these with integers exactly
-            if not (least > limits[0] - 1 and most < limits[1] + 1):
-                raise self._misfit(f"some from {least} to {most}")
+            low, high = self._limits
+            if self.dtype.kind != "f":
+                if not (least > low - 1 and most < high + 1):
+                    raise self._misfit(f"some from {least} to {most}")
+            elif not (least >= low and most <= high):
+                self._require_finite(batch)
         out = np.empty(batch.shape, self.dtype) if buffers is None else buffers.take(batch.shape, self.dtype)
-        with np.errstate(over="ignore"):  # it is an error below
-            np.copyto(out, batch, casting="unsafe")
-        if may_lose and self.dtype.kind == "f":
-            infinite = np.isinf(out)
-            if infinite.any() and (infinite & np.isfinite(batch)).any():
-                raise self._misfit(batch[infinite & np.isfinite(batch)][0])
+        np.copyto(out, batch, casting="unsafe")
         return out
+
+    def _require_finite(self, batch: NDArray[Any]) -> None:
+        """InvalidObservation where a number, and no infinity, is infinite in the dtype, a float."""
+        with np.errstate(over="ignore"):
+            lost = np.isfinite(batch) & np.isinf(batch.astype(self.dtype))
+        if lost.any():
+            raise self._misfit(batch[lost][0])
 
     def _misfit(self, got: Any) -> InvalidObservation:
         return InvalidObservation(f"{self._where}: expected numbers that fit {self.dtype}, got {got}")
+
+
+def _limits_of(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The least and the greatest number of a dtype."""
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind == "f":
+        return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
 
 
 def _cast_bound(bound: NDArray[Any], dtype: np.dtype[Any], where: str) -> NDArray[Any]:
@@ -186,7 +200,7 @@ def _cast_bound(bound: NDArray[Any], dtype: np.dtype[Any], where: str) -> NDArra
             cast = bound.astype(dtype)
         fits = np.isfinite(cast) == finite
     else:
-        limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        limits = _limits_of(dtype)
         whole = np.where(finite, bound, 0)
         inside = (whole >= limits[0]) & (whole <= limits[1])
         if bound.dtype.kind == "f":  # whose largest integer of 64 bits is one too large
