@@ -159,7 +159,7 @@ def check_reward_bounds(least: Any, greatest: Any, where: str, n: int | None = N
     if low is None and high is None:
         raise ValueError(f"{where}: expected a min_reward or a max_reward, got neither")
     if not np.all((-math.inf if low is None else low) <= (math.inf if high is None else high)):
-        raise ValueError(f"{where}: expected min_reward <= max_reward, got {least} and {greatest}")
+        raise ValueError(f"{where}: expected min_reward <= max_reward, got {low} and {high}")
     return low, high
 
 

@@ -14,6 +14,7 @@ ONLY = {
     "sekai.types": (),
     "sekai.errors": (),
     "sekai.checks": (),
+    "sekai.arguments": (),
     "sekai.cores": (),
     "sekai.progress": (),
     "sekai.seeding": ("sekai.checks", "sekai.types", "sekai.errors"),

@@ -289,6 +289,30 @@ def _describe(value: Any) -> str:
 # -- whole batches -----------------------------------------------------------------------------------------
 
 
+def fits(space: Any, n: int, value: Any) -> bool:
+    """Whether a value is a batch of ``n`` elements as it is: arrays of its shapes and dtypes, nested like the space.
+
+    A quick look at all arrays, and at none of their numbers. Where it says False, ``as_batch`` may still make one.
+    """
+    kind = space.__class__
+    if value.__class__ is np.ndarray:
+        return kind in _ARRAYS and value.dtype == space.dtype and value.shape == (n, *space.shape)
+    if kind is Dict:
+        spaces = space.spaces
+        if value.__class__ is dict and value.keys() == spaces.keys():
+            return all([fits(part, n, value[key]) for key, part in spaces.items()])
+    elif kind is Tuple:
+        spaces = space.spaces
+        if value.__class__ is tuple and len(value) == len(spaces):
+            return all([fits(part, n, each) for part, each in zip(spaces, value, strict=True)])
+    elif kind is MaskedBox and value.__class__ is dict:
+        fields = _fields(space)
+        assert fields is not None
+        if value.keys() == fields.keys():
+            return all([fits(part, n, value[key]) for key, part in fields.items()])
+    return False
+
+
 def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error: type[Exception] = ValueError) -> Any:
     """A value as a batch of ``n`` elements in the space's dtypes; arrays that already fit are not copied.
 
@@ -303,9 +327,8 @@ def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error
     Raises:
         ValueError: (or ``error``) A shape, dtype or structure is another than that of the batch, or entries are masked.
     """
-    if value.__class__ is np.ndarray and _is_array(space):
-        if value.dtype == space.dtype and value.shape == _batch_shape(space, n):
-            return value
+    if fits(space, n, value):
+        return value
     fields = _fields(space)
     if fields is not None:
         if isinstance(value, list):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic
 import numpy as np
 
 from sekai.actions import ActionCheck
+from sekai.arguments import Checked, Fixed
 from sekai.batching.episodes import resets_itself
 from sekai.batching.infos import snapshot_value
 from sekai.batching.inputs import check_sticking, draw_seeds, initial_action_of
@@ -79,6 +80,9 @@ class DelayAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         ValueError: It is negative, or the initial action not in the action space.
     """
 
+    delay: Any = Fixed()
+    initial_action: Any = Fixed()
+
     def __init__(self, env: Env[ObsType, Any], delay: int, *, initial_action: Any = None) -> None:
         super().__init__(env)
         self.delay = check_count(delay, "DelayAction: delay", minimum=0)
@@ -116,13 +120,16 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         repeat_action_duration: For how many steps it does, or the least and the most of which one is drawn each time.
 
     Attributes:
-        repeat_action_probability: As given.
-        repeat_action_duration_range: The least and the most steps.
+        repeat_action_probability: As given; another one holds from the next step on.
+        repeat_action_duration_range: The least and the most steps, likewise.
 
     Raises:
         TypeError: An argument is of another type.
         ValueError: The probability is outside [0, 1), a duration outside [1, 2**31), or the least above the most.
     """
+
+    repeat_action_probability: Any = Checked(lambda self, given: check_sticking(given, 1, type(self).__name__)[0])
+    repeat_action_duration_range: Any = Checked(lambda self, given: check_sticking(0, given, type(self).__name__)[1])
 
     def __init__(
         self,
@@ -131,9 +138,8 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         repeat_action_duration: int | tuple[int, int] = 1,
     ) -> None:
         super().__init__(env)
-        self.repeat_action_probability, self.repeat_action_duration_range = check_sticking(
-            repeat_action_probability, repeat_action_duration, "StickyAction"
-        )
+        self.repeat_action_probability = repeat_action_probability
+        self.repeat_action_duration_range = repeat_action_duration
         self._last: Any = None
         self._has_last = np.zeros(1, np.bool_)
         self._left = np.zeros(1, np.int64)  # steps for which the last action goes on sticking
@@ -211,16 +217,18 @@ class RepeatAction(ActionWrapper[ObsType, ActType, ActType], Generic[ObsType, Ac
         num_repeats: How many times, at least 1.
 
     Attributes:
-        num_repeats: As given.
+        num_repeats: As given; another one holds from the next step on.
 
     Raises:
         TypeError: ``num_repeats`` is no integer.
         ValueError: It is below 1.
     """
 
+    num_repeats: Any = Checked(lambda self, given: check_count(given, f"{type(self).__name__}: num_repeats"))
+
     def __init__(self, env: Env[ObsType, ActType], num_repeats: int) -> None:
         super().__init__(env)
-        self.num_repeats = check_count(num_repeats, "RepeatAction: num_repeats")
+        self.num_repeats = num_repeats
 
     _finite_actions: Any = FromInner("env")
 

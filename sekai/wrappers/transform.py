@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Generic
 
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.actions import ActionClipping, ActionRescaling
+from sekai.arguments import Checked
+from sekai.batching.layout import copy_row
 from sekai.checks import check_reward_bounds
 from sekai.env import ActionWrapper, Env, ObservationWrapper, RewardWrapper
 from sekai.spaces import Space, flatten, flatten_space
@@ -21,10 +24,15 @@ class TransformObservation(ObservationWrapper[Any, ActType, Any], Generic[ActTyp
     Args:
         env: The env to wrap.
         func: Takes an observation and returns another.
-        new_observation_space: The space of what it returns; None if that is the env's own.
+        new_observation_space: The space of what it returns; None if that is the env's own. It is not looked at here:
+            a ``VecEnv``, and a wrapper that works with it, raises ``InvalidObservation`` for an observation of another
+            shape or kind of dtype.
 
     Examples:
-        >>> env = TransformObservation(env, lambda obs: obs / 255.0)
+        Pixels, uint8 from 0 to 255, as floats from 0 to 1:
+
+        >>> space = Box(0.0, 1.0, env.observation_space.shape)
+        >>> env = TransformObservation(env, lambda obs: obs / np.float32(255), space)
     """
 
     def __init__(
@@ -55,8 +63,13 @@ class FlattenObservation(ObservationWrapper[NDArray[Any], ActType, Any], Generic
         self.observation_space = flatten_space(env.observation_space)
 
     def observation(self, obs: Any) -> NDArray[Any]:
-        """The observation as one vector."""
-        return flatten(self.env.observation_space, obs)
+        """The observation as one vector.
+
+        Raises:
+            InvalidObservation: Its shape, dtype or structure is another than that of the env's observation space.
+        """
+        space = self.env.observation_space
+        return flatten(space, copy_row(space, obs))
 
 
 class TransformReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]):
@@ -88,19 +101,27 @@ class ClipReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]):
         max_reward: The greatest reward, likewise.
 
     Attributes:
-        min_reward: The least reward, a float or None.
-        max_reward: The greatest reward.
+        min_reward: The least reward, a float or None; another one holds from the next step on.
+        max_reward: The greatest reward; likewise.
 
     Raises:
         TypeError: A bound is no number.
         ValueError: There is none, one is NaN or holds several numbers, or the least is above the greatest.
     """
 
+    min_reward: Any = Checked(
+        lambda self, given: check_reward_bounds(given, vars(self).get("max_reward", math.inf), type(self).__name__)[0]
+    )
+    max_reward: Any = Checked(
+        lambda self, given: check_reward_bounds(self.min_reward, given, type(self).__name__)[1]  # the least comes first
+    )
+
     def __init__(
         self, env: Env[ObsType, ActType], min_reward: ArrayLike | None = None, max_reward: ArrayLike | None = None
     ) -> None:
         super().__init__(env)
-        self.min_reward, self.max_reward = check_reward_bounds(min_reward, max_reward, "ClipReward")
+        self.min_reward = min_reward
+        self.max_reward = max_reward
 
     def reward(self, reward: float) -> float:
         """The reward, clipped."""

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium import wrappers as theirs
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as theirs_of_many
 
 import sekai
-from sekai.compat.gymnasium import from_gymnasium
+from sekai.compat.gymnasium import from_gymnasium, from_gymnasium_vector
 
 BOX = spaces.Box(np.float32([0, -1, -4]), np.float32([8, 1, 4]))
 OPEN = spaces.Box(np.float32([0, -np.inf, -np.inf]), np.float32([np.inf, 3, np.inf]))
@@ -116,6 +116,22 @@ def test_one_env_shows_what_it_does_there(space, name, args, kwargs):
         alike((space.low, space.high), (ours.observation_space.low, ours.observation_space.high))
 
 
+def test_the_time_comes_last_in_a_vector_where_gymnasium_sorts_it_in():
+    space = spaces.Dict(position=spaces.Box(2, 3, (1,)), wealth=spaces.Box(5, 6, (1,)))
+    inner, outer = limited(space)
+    sorted_in, last = theirs.TimeAwareObservation(inner), sekai.TimeAwareObservation(outer)
+    vec = sekai.VecTimeAwareObservation(sekai.SyncVecEnv([lambda: limited(space)[1]]))
+    assert vec.observation_space == last.observation_space
+    for each in (sorted_in, last, vec):
+        each.reset()
+    for _ in range(2):
+        position, time, wealth = sorted_in.step(0)[0]
+        alike(np.float32([position, wealth, time]), last.step(0).observation)
+        alike(np.float32([[position, wealth, time]]), vec.step([0]).observations)
+    bounds = sorted_in.observation_space.high[[0, 2, 1]]
+    alike(bounds, last.observation_space.high)
+
+
 @pytest.mark.parametrize(
     "space, name, args, kwargs",
     [each for each in OBSERVATIONS.values() if hasattr(theirs_of_many, each[1])],
@@ -130,6 +146,78 @@ def test_many_show_what_they_do_there(space, name, args, kwargs):
         alike(wrapped.reset(seed=1)[0], ours.reset(seed=1).observations)
         for _ in range(3):
             alike(wrapped.step(np.zeros(3, int))[0], ours.step([0, 0, 0]).observations)
+
+
+class Told(Showing):
+    """Knows its limit itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.max_episode_steps = 6
+
+
+class Specified(Showing):
+    """Has a limit by its spec alone."""
+
+    spec = gymnasium.envs.registration.EnvSpec("Specified-v0", Showing, max_episode_steps=40)
+
+
+LIMITED = {
+    "made": (lambda: gymnasium.make("CartPole-v1"), 500),
+    "made_otherwise": (lambda: theirs.TimeLimit(gymnasium.make("CartPole-v1"), 30), 30),
+    "specified": (Specified, 40),
+    "wrapped": (lambda: theirs.OrderEnforcing(theirs.TimeLimit(Showing(), 7)), 7),
+    "told": (Told, 6),
+}
+each_limited = pytest.mark.parametrize("make, limit", LIMITED.values(), ids=LIMITED)
+
+
+@each_limited
+def test_the_limit_of_steps_is_gymnasium_s(make, limit):
+    ours = sekai.TimeAwareObservation(sekai.OrderEnforcing(from_gymnasium(make())))
+    assert ours.max_timesteps == ours.env.get_attr("max_episode_steps") == limit
+    with sekai.SyncVecEnv([lambda: from_gymnasium(make())] * 2) as vec:
+        assert sekai.VecTimeAwareObservation(vec).max_timesteps == limit
+
+
+@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
+@each_limited
+def test_so_is_that_of_many(kind, make, limit):
+    with from_gymnasium_vector(kind([make] * 2, autoreset_mode=AutoresetMode.SAME_STEP)) as vec:
+        if make is Specified:  # of which gymnasium's vector environment knows nothing
+            with pytest.raises(ValueError, match="expected one limit of steps for all sub-envs"):
+                sekai.VecTimeAwareObservation(vec)
+        else:
+            assert sekai.VecTimeAwareObservation(vec).max_timesteps == limit
+            assert vec.get_attr("max_episode_steps", [1]) == [limit]
+
+
+def test_the_limit_of_a_vector_env_s_own_spec():
+    envs = gymnasium.make_vec("CartPole-v1", 3, vectorization_mode="vector_entry_point")
+    with from_gymnasium_vector(envs, autoreset=False) as vec:
+        assert sekai.VecTimeAwareObservation(vec, normalize_time=True).max_timesteps == 500
+
+
+def test_a_limit_that_only_gymnasium_knows_stays():
+    env, own = from_gymnasium(theirs.TimeLimit(Showing(), 7)), from_gymnasium(Told())
+    with pytest.raises(AttributeError, match="max_episode_steps: expected an attribute of the gymnasium env, .* none"):
+        env.set_attr("max_episode_steps", 9)
+    own.set_attr("max_episode_steps", 9)
+    assert (env.max_episode_steps, own.max_episode_steps, own.unwrapped.gymnasium_env.max_episode_steps) == (7, 9, 9)
+    assert not from_gymnasium(Showing()).has_attr("max_episode_steps")
+    with from_gymnasium_vector(SyncVectorEnv([Showing], autoreset_mode=AutoresetMode.SAME_STEP)) as vec:
+        with pytest.raises(AttributeError, match="max_episode_steps"):
+            vec.get_attr("max_episode_steps")
+        with pytest.raises(AttributeError, match="max_episode_steps"):
+            vec.set_attr("max_episode_steps", 3)
+
+
+def test_the_time_of_a_made_env_is_that_of_gymnasium():
+    env = theirs.TimeAwareObservation(gymnasium.make("CartPole-v1"))
+    ours = sekai.TimeAwareObservation(from_gymnasium(gymnasium.make("CartPole-v1")))
+    alike(env.reset(seed=3)[0], ours.reset(seed=3).observation)
+    for action in (0, 1, 1):
+        alike(env.step(action)[0], ours.step(action).observation)
 
 
 REWARDS = [(-1.0, 2.0), (None, 0.0), (0, None), (np.array(-1.0), np.array(2.0))]

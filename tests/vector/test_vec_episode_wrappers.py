@@ -364,6 +364,20 @@ def test_the_limit_of_steps():
             sekai.VecTimeAwareObservation(scripted(backend, T(9)))
 
 
+@pytest.mark.parametrize("backend", ["native", "sync"])
+@both_modes
+def test_a_limit_that_is_raised_later(backend, autoreset):
+    venv = scripted(backend, T(1), T(9), max_episode_steps=3, autoreset=autoreset)
+    with sekai.VecTimeAwareObservation(venv, normalize_time=True) as vec:
+        vec.reset()
+        vec.set_attr("max_episode_steps", 5)
+        for _ in range(3):
+            assert vec.step([0, 0]).observations in vec.batch_observation_space
+        expected = "VecTimeAwareObservation: expected at most 3 steps in an episode, .* when it was wrapped, got 4"
+        with pytest.raises(sekai.InvalidObservation, match=expected):
+            vec.step([0, 0])
+
+
 class Broken(Toy):
     @property
     def max_episode_steps(self):

@@ -88,7 +88,7 @@ def test_clip_reward(drive, bounds, expected):
     "bounds, error, message",
     [
         ((), ValueError, "expected a min_reward or a max_reward, got neither"),
-        ((2, 1), ValueError, "expected min_reward <= max_reward, got 2 and 1"),
+        ((2, 1), ValueError, "expected min_reward <= max_reward, got 2.0 and 1.0"),
         ((np.nan, 1), ValueError, "expected min_reward <= max_reward"),
         ((np.array(2), np.array([1])), ValueError, "expected min_reward <= max_reward, got 2 and"),
         ((np.array(np.nan), None), ValueError, "expected min_reward <= max_reward"),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.actions import ActionCheck
+from sekai.arguments import Checked, Fixed
 from sekai.batching import layout
 from sekai.batching.episodes import begun_rows
 from sekai.batching.frames import DelayLine
@@ -72,6 +73,9 @@ class VecDelayAction(_VecEpisodeActionWrapper[ObsType]):
         ValueError: It is negative, or the initial action not in the action space.
     """
 
+    delay: Any = Fixed()
+    initial_action: Any = Fixed()
+
     def __init__(self, venv: VecEnv[ObsType, Any], delay: int, *, initial_action: Any = None) -> None:
         super().__init__(venv)
         self.delay = check_count(delay, "VecDelayAction: delay", minimum=0)
@@ -118,13 +122,16 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         repeat_action_duration: For how many steps it does, or the least and the most of which one is drawn each time.
 
     Attributes:
-        repeat_action_probability: As given.
-        repeat_action_duration_range: The least and the most steps.
+        repeat_action_probability: As given; another one holds from the next step on.
+        repeat_action_duration_range: The least and the most steps, likewise.
 
     Raises:
         TypeError: An argument is of another type.
         ValueError: The probability is outside [0, 1), a duration outside [1, 2**31), or the least above the most.
     """
+
+    repeat_action_probability: Any = Checked(lambda self, given: check_sticking(given, 1, type(self).__name__)[0])
+    repeat_action_duration_range: Any = Checked(lambda self, given: check_sticking(0, given, type(self).__name__)[1])
 
     def __init__(
         self,
@@ -133,9 +140,8 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         repeat_action_duration: int | tuple[int, int] = 1,
     ) -> None:
         super().__init__(venv)
-        self.repeat_action_probability, self.repeat_action_duration_range = check_sticking(
-            repeat_action_probability, repeat_action_duration, "VecStickyAction"
-        )
+        self.repeat_action_probability = repeat_action_probability
+        self.repeat_action_duration_range = repeat_action_duration
         n = self.num_envs
         self._last = layout.allocate(venv.action_space, n)
         self._has_last: NDArray[np.bool_] = np.zeros(n, np.bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sekai.actions import ActionClipping, ActionRescaling
+from sekai.arguments import Checked
 from sekai.batching.buffers import Buffers
 from sekai.checks import check_reward_bounds
 from sekai.spaces import Space
@@ -24,10 +26,14 @@ class VecTransformObservation(VecObservationWrapper[Any, ActType, Any]):
         venv: The VecEnv to wrap.
         func: Takes and returns a batch of observations, arrays of shape (N, *obs_shape); it also sees terminal
             observations, as batches of one.
-        new_observation_space: The space of one transformed observation; None where it stays as it is.
+        new_observation_space: The space of one transformed observation; None where it stays as it is. A step or reset
+            raises ``InvalidObservation`` where ``func`` returns another shape or kind of dtype.
 
     Examples:
-        >>> vec = VecTransformObservation(vec, lambda obs: obs / 255.0)
+        Pixels, uint8 from 0 to 255, as floats from 0 to 1:
+
+        >>> space = Box(0.0, 1.0, vec.observation_space.shape)
+        >>> vec = VecTransformObservation(vec, lambda obs: obs / np.float32(255), space)
     """
 
     def __init__(
@@ -77,19 +83,30 @@ class VecClipReward(VecRewardWrapper[ObsType, ActType]):
         max_reward: The greatest reward, likewise.
 
     Attributes:
-        min_reward: The least reward, a float, float64 (N,) or None.
-        max_reward: The greatest reward.
+        min_reward: The least reward, a float, float64 (N,) or None; another one holds from the next step on.
+        max_reward: The greatest reward; likewise.
 
     Raises:
         TypeError: A bound is no number.
         ValueError: There is none, one is NaN or of another shape, or the least is above the greatest.
     """
 
+    min_reward: Any = Checked(
+        lambda self, given: check_reward_bounds(
+            given, vars(self).get("max_reward", math.inf), type(self).__name__, self.num_envs
+        )[0]
+    )
+    max_reward: Any = Checked(
+        # The least comes first.
+        lambda self, given: check_reward_bounds(self.min_reward, given, type(self).__name__, self.num_envs)[1]
+    )
+
     def __init__(
         self, venv: VecEnv[ObsType, ActType], min_reward: ArrayLike | None = None, max_reward: ArrayLike | None = None
     ) -> None:
         super().__init__(venv)
-        self.min_reward, self.max_reward = check_reward_bounds(min_reward, max_reward, "VecClipReward", self.num_envs)
+        self.min_reward = min_reward
+        self.max_reward = max_reward
 
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """The rewards, clipped."""
