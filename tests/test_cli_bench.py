@@ -13,7 +13,7 @@ import toy_market
 from toy_market import WalkVec
 
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import snapshot_columns, snapshot_info
+from sekai.batching.infos import copy_columns, copy_info
 from sekai.cli import building, main
 from sekai.cli.benching import bed, profiling, timing
 from sekai.cli.benching.profiling import profile
@@ -470,7 +470,7 @@ def test_the_profile_finds_what_takes_long(capsys, monkeypatch, clock, owner, na
     assert max(shares, key=shares.get) == part and shares[part] > 0.5
 
 
-@pytest.mark.parametrize("function", [snapshot_columns, snapshot_info, list_infos], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("function", [copy_columns, copy_info, list_infos], ids=lambda each: each.__name__)
 def test_copies_of_infos_are_a_part_of_their_own(capsys, monkeypatch, clock, function):
     def call(*args):
         clock.nap()
@@ -480,7 +480,7 @@ def test_copies_of_infos_are_a_part_of_their_own(capsys, monkeypatch, clock, fun
     for module in [each for name, each in sys.modules.items() if name.startswith("sekai.")]:
         if vars(module).get(function.__name__) is function:
             monkeypatch.setattr(module, function.__name__, call)
-    mode = NATIVE if function is snapshot_columns else ("--modes", "sync")
+    mode = NATIVE if function is copy_columns else ("--modes", "sync")
     assert profile_of(capsys, "Walk-v0", *mode)["infos"] > 0.5
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sekai.batching import layout
 from sekai.batching.buffers import Buffers
-from sekai.batching.infos import snapshot_value
+from sekai.batching.infos import copy_value
 from sekai.spaces import Space, zero_sample
 
 #: Bytes of stacks that are written to and copied at once, so that they are in a cache in between. With fewer the calls
@@ -191,7 +191,7 @@ class DelayLine:
 
     def _copy_part(self, part: Any) -> Any:
         if not isinstance(part, np.ndarray):
-            return [snapshot_value(each) for each in part]
+            return [copy_value(each) for each in part]
         copied = self._buffers.take(part.shape, part.dtype)
         copied[...] = part
         return copied

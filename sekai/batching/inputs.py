@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
-from sekai.batching.infos import snapshot_info, snapshot_value
+from sekai.batching.infos import copy_info, copy_value
 from sekai.checks import as_real, check_count
 from sekai.seeding import check_seed, make_seed_sequence
 from sekai.spaces import Space, zero_sample
@@ -154,7 +154,7 @@ def copy_options(options: Any) -> OptionsType:
     # Of thousands of sub-envs, going through each takes milliseconds.
     if _PLAIN.issuperset(map(type, options.values())):
         return dict(options)
-    return snapshot_info(options)
+    return copy_info(options)
 
 
 def spread_options(options: Any, n: int) -> list[OptionsType]:
@@ -332,7 +332,7 @@ def initial_action_of(space: Space[Any], action: Any, where: str) -> Any:
         return zero_sample(space)
     if not space.contains(action):
         raise ValueError(f"{where}: expected an initial_action in {space}, got {action!r}")
-    return snapshot_value(action)
+    return copy_value(action)
 
 
 def check_sticking(probability: Any, duration: Any, where: str) -> tuple[float, tuple[int, int]]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.batching.infos import snapshot_value
+from sekai.batching.infos import copy_value
 from sekai.batching.nested import batch_length
 from sekai.batching.nested import copy_batch as copy_batch
 from sekai.batching.nested import map_parts as map_parts
@@ -199,7 +199,7 @@ def copy_row(space: Space[Any], value: Any, row: int = 0) -> Any:
             raise InvalidObservation(f"sub-env {row}: expected a sequence of {space!r}, got {_describe(value)}")
         copied = tuple(copy_row(space.feature_space, feature, row) for feature in features)
         return stack_features(space.feature_space, copied) if space.stack else copied
-    return snapshot_value(value)
+    return copy_value(value)
 
 
 def concatenate(space: Space[Any], items: SequenceOf[Any], out: Any = None) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from sekai.actions import ActionCheck
 from sekai.arguments import Checked, Fixed
 from sekai.batching.episodes import resets_itself
-from sekai.batching.infos import snapshot_value
+from sekai.batching.infos import copy_value
 from sekai.batching.inputs import check_sticking, draw_seeds, initial_action_of
 from sekai.checks import check_count
 from sekai.delegation import FromInner
@@ -97,12 +97,12 @@ class DelayAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
             InvalidAction: That one is not in the action space; nothing has changed.
         """
         self._check.one(action, "DelayAction: step(action)")
-        self._waiting.append(snapshot_value(action))
+        self._waiting.append(copy_value(action))
         return self._waiting.popleft()
 
     def _begin(self) -> None:
         self._waiting.clear()
-        self._waiting.extend(snapshot_value(self.initial_action) for _ in range(self.delay))
+        self._waiting.extend(copy_value(self.initial_action) for _ in range(self.delay))
 
 
 class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
@@ -184,9 +184,9 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         state = self._key, self._counter, self._frozen, self._has_last, self._left, self._stuck
         choose_stuck(*state, self._upper, self.repeat_action_probability, least, most)
         if not self._stuck[0]:
-            self._last = snapshot_value(action)
+            self._last = copy_value(action)
             return action
-        return snapshot_value(self._last)
+        return copy_value(self._last)
 
     def _begin(self) -> None:
         self._last = None

@@ -173,7 +173,7 @@ def profile(vec: VecEnv[Any, Any], clocked: Stepper, plain: Stepper, *, seconds:
 def _clocks_around(vec: VecEnv[Any, Any]) -> Iterator[Callable[[], dict[str, float]]]:
     """Put clocks around the parts of a step; yields what reads the seconds of each so far."""
     from sekai.batching.info_list import InfoList
-    from sekai.batching.infos import snapshot_columns, snapshot_info
+    from sekai.batching.infos import copy_columns, copy_info
     from sekai.vector import KernelVecEnv, NativeVecEnv, ProcVecEnv, VecWrapper
     from sekai.vector.sub_envs.in_process import InProcessVecEnv
     from sekai.vector.sub_envs.sub_env import list_infos
@@ -200,10 +200,10 @@ def _clocks_around(vec: VecEnv[Any, Any]) -> Iterator[Callable[[], dict[str, flo
                 put(base, hook, part)
             if isinstance(base, KernelVecEnv):
                 put(base, "_compiled", "kernel")
-            put_everywhere(snapshot_columns, _INFOS)
+            put_everywhere(copy_columns, _INFOS)
             put(InfoList, "of_columns", _INFOS, staticmethod)
         elif isinstance(base, InProcessVecEnv):
-            put_everywhere(snapshot_info, _INFOS)
+            put_everywhere(copy_info, _INFOS)
             put_everywhere(list_infos, _INFOS)
         put(base, "step", _BOOKKEEPING)
         for layer in reversed(layers):

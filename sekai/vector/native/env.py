@@ -14,7 +14,7 @@ from sekai.batching import inputs, layout
 from sekai.batching.buffers import Buffers
 from sekai.batching.episodes import EndedBatch, MaskEpisodes
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import snapshot_columns
+from sekai.batching.infos import copy_columns
 from sekai.batching.masks import check_masks, full_masks, rows_of_masks
 from sekai.checks import check_count
 from sekai.errors import InvalidObservation
@@ -548,7 +548,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
             self.__column(rewards, _FLOAT64, "rewards"),
             self.__column(terminated, _BOOL, "terminated"),
             self.__column(truncated, _BOOL, "truncated"),
-            snapshot_columns(columns, self.num_envs, self.__name_of_step, self._native.buffers) if columns else {},
+            copy_columns(columns, self.num_envs, self.__name_of_step, self._native.buffers) if columns else {},
         )
 
     def __column(self, values: Any, dtype: np.dtype[Any], name: str) -> Any:
@@ -589,4 +589,4 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         columns = self._reset_infos(indices)
         if not isinstance(columns, Mapping):
             raise TypeError(f"{where}: expected infos that map keys to arrays, got {columns!r}")
-        return snapshot_columns(columns, len(indices), where, self._native.rows_buffers)
+        return copy_columns(columns, len(indices), where, self._native.rows_buffers)
