@@ -42,7 +42,7 @@ class InvalidAction(SekaiError, ValueError):
 
 
 class InvalidObservation(SekaiError, ValueError):
-    """An environment returned an observation of another shape, dtype or structure than its space."""
+    """An observation is of another shape, dtype or structure than its space, or a wrapper cannot show it in its own."""
 
 
 class ResetRequired(SekaiError, RuntimeError):

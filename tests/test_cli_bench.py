@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import toy_market
+from row_toys import row_toys
 from toy_market import WalkVec
 
 from sekai.batching.info_list import InfoList
@@ -468,6 +469,15 @@ def test_the_profile_finds_what_takes_long(capsys, monkeypatch, clock, owner, na
         *("VecRecordEpisodeStatistics", "VecNormalizeObservation", "VecNormalizeReward"),
     ]
     assert max(shares, key=shares.get) == part and shares[part] > 0.5
+
+
+def test_the_compiled_step_of_a_row_market_is_the_kernel(capsys, registry):
+    def make_rows(num_envs, **kwargs):
+        return row_toys([[([1.0], 0.0, False, False, {})]] * num_envs, **kwargs)
+
+    registry.register("Rows-v0", vector_entry_point=make_rows)
+    shares = profile_of(capsys, "Rows-v0", *NATIVE)
+    assert list(shares) == NATIVE_PARTS and shares["kernel"] > 0
 
 
 @pytest.mark.parametrize("function", [copy_columns, copy_info, list_infos], ids=lambda each: each.__name__)

@@ -292,14 +292,15 @@ def _describe(value: Any) -> str:
 def fits(space: Any, n: int, value: Any) -> bool:
     """Whether a value is a batch of ``n`` elements as it is: arrays of its shapes and dtypes, nested like the space.
 
-    A quick look at all arrays, and at none of their numbers. Where it says False, ``as_batch`` may still make one.
+    A quick look at all arrays, and at none of their numbers. Keys have the space's order too, which is that of all
+    batches. Where it says False, ``as_batch`` may still make one.
     """
     kind = space.__class__
     if value.__class__ is np.ndarray:
         return kind in _ARRAYS and value.dtype == space.dtype and value.shape == (n, *space.shape)
     if kind is Dict:
         spaces = space.spaces
-        if value.__class__ is dict and value.keys() == spaces.keys():
+        if value.__class__ is dict and [*value] == [*spaces]:
             return all([fits(part, n, value[key]) for key, part in spaces.items()])
     elif kind is Tuple:
         spaces = space.spaces
@@ -308,7 +309,7 @@ def fits(space: Any, n: int, value: Any) -> bool:
     elif kind is MaskedBox and value.__class__ is dict:
         fields = _fields(space)
         assert fields is not None
-        if value.keys() == fields.keys():
+        if [*value] == [*fields]:
             return all([fits(part, n, value[key]) for key, part in fields.items()])
     return False
 

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from sekai.env import Env
-from sekai.vector import NativeVecEnv
+from sekai.vector import NativeVecEnv, VecEnv
 
 #: What subclasses may leave out, so that nobody would notice it misspelt. Not all: a helper may be called _observe_row.
 _HOOKS = {
@@ -15,12 +15,12 @@ _HOOKS = {
 }
 
 
-def unread_hints(market: Any) -> list[str]:
+def unread_hints(env: Env[Any, Any] | VecEnv[Any, Any]) -> list[str]:
     """Hints at attributes of the class of a ``NativeVecEnv`` or an ``Env`` that nearly have the name of a hook."""
     hints: list[str] = []
-    kind = type(market)
+    kind = type(env)
     for base, hooks in _HOOKS.items():
-        if not isinstance(market, base):
+        if not isinstance(env, base):
             continue
         written = {name for each in kind.__mro__ for name in vars(each)} - set(dir(base))
         for hook in hooks:

@@ -224,13 +224,12 @@ class RepeatAction(ActionWrapper[ObsType, ActType, ActType], Generic[ObsType, Ac
         ValueError: It is below 1.
     """
 
+    _finite_actions: Any = FromInner("env")
     num_repeats: Any = Checked(lambda self, given: check_count(given, f"{type(self).__name__}: num_repeats"))
 
     def __init__(self, env: Env[ObsType, ActType], num_repeats: int) -> None:
         super().__init__(env)
         self.num_repeats = num_repeats
-
-    _finite_actions: Any = FromInner("env")
 
     def action(self, action: ActType) -> ActType:
         """The action that each of the steps takes: the one that was chosen."""

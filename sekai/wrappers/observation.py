@@ -58,7 +58,7 @@ class DtypeObservation(ObservationWrapper[Any, ActType, Any], Generic[ActType]):
         dtype: bool, an integer or a float of at most 64 bits.
 
     Attributes:
-        dtype: As given.
+        dtype: The ``numpy.dtype``.
 
     Raises:
         TypeError: The observation space is another, or the dtype no number's.

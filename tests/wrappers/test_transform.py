@@ -90,7 +90,7 @@ def test_clip_reward(drive, bounds, expected):
         ((), ValueError, "expected a min_reward or a max_reward, got neither"),
         ((2, 1), ValueError, "expected min_reward <= max_reward, got 2.0 and 1.0"),
         ((np.nan, 1), ValueError, "expected min_reward <= max_reward"),
-        ((np.array(2), np.array([1])), ValueError, "expected min_reward <= max_reward, got 2 and"),
+        ((np.array(2), np.array([1])), ValueError, "expected min_reward <= max_reward, got 2.0 and 1.0"),
         ((np.array(np.nan), None), ValueError, "expected min_reward <= max_reward"),
         ((None, "1"), TypeError, "max_reward: expected a number or None, got '1'"),
         ((True, 1), TypeError, "min_reward: expected a number or None, got True"),

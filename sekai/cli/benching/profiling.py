@@ -199,7 +199,7 @@ def _clocks_around(vec: VecEnv[Any, Any]) -> Iterator[Callable[[], dict[str, flo
             for hook, part in _HOOKS.items():
                 put(base, hook, part)
             if isinstance(base, KernelVecEnv):
-                put(base, "_compiled", "kernel")
+                put(base._bound, "step", "kernel")
             put_everywhere(copy_columns, _INFOS)
             put(InfoList, "of_columns", _INFOS, staticmethod)
         elif isinstance(base, InProcessVecEnv):

@@ -39,6 +39,7 @@ class Binding:
         addresses: Int64, where the compiled functions find the memory, results and what is kept of ends.
         arrays: What all rows share, read-only.
         results: What a step writes its results into.
+        scratch: Of one row alone: results that every step writes over, and a key and a reader for each info in them.
         finals: The terminal observations of the last step, live, an array for each part of the space.
         resets: What resets told in the last step, live.
         uses_streams: Whether a row function draws from the streams.

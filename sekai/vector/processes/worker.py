@@ -371,7 +371,7 @@ class Worker:
         self._reply([], values, beside)
 
     def _answer(self, argument: Iterator[Any], ask: Callable[[SubEnv], Any], of_attribute: bool = False) -> None:
-        """Reply with one value for each sub_env that is meant."""
+        """Reply with one value for each sub-env that is meant."""
         values: list[Value] = []
         mine = self._given(argument)
         failures = _for_each(
