@@ -17,17 +17,16 @@ from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space,
 
 
 class ActionCheck:
-    """Refuses actions that are not in their space.
+    """Refuses actions that are not in their space, or infinite.
 
     Args:
         space: The action space of one env.
         n: The number of sub-envs.
-        finite: Whether infinite numbers are refused too.
     """
 
-    def __init__(self, space: Space[Any], n: int = 1, *, finite: bool = False) -> None:
-        self._space, self._n, self._finite = space, n, finite
-        self._within = _Within(space, n, finite)
+    def __init__(self, space: Space[Any], n: int = 1) -> None:
+        self._space, self._n = space, n
+        self._within = _Within(space, n)
 
     def one(self, action: Any, where: str) -> None:
         """Refuse the action of one env.
@@ -37,14 +36,14 @@ class ActionCheck:
             where: What the error message begins with.
 
         Raises:
-            InvalidAction: It is not in the space.
+            InvalidAction: It is not in the space, or infinite.
         """
         try:
             is_in = self._within.holds(layout.batch_of_one(self._space, action), 1)
         except InvalidObservation:
             is_in = False
         if not is_in:
-            raise InvalidAction(f"{where}: {self._expected}, got {action!r}")
+            raise InvalidAction(f"{where}: expected an element of {self._space}, of finite numbers, got {action!r}")
 
     def batch(self, actions: Any, frozen: NDArray[np.bool_] | None) -> Any:
         """The batch in the space's dtypes; not copied where it fits already.
@@ -55,7 +54,7 @@ class ActionCheck:
 
         Raises:
             ValueError: Their number, shape, dtype or structure is another than that of the batch.
-            InvalidAction: One is not in the space.
+            InvalidAction: One is not in the space, or infinite.
         """
         batch = check_actions(self._space, self._n, actions)
         rows: Sequence[int] = range(self._n)
@@ -64,30 +63,26 @@ class ActionCheck:
             live = np.flatnonzero(~frozen)
             rows, looked_at = live.tolist(), layout.take(batch, live)
         if not self._within.holds(looked_at, len(rows)):
-            single = ActionCheck(self._space, finite=self._finite)
+            single = ActionCheck(self._space)
             for row, action in zip(rows, layout.iterate(self._space, looked_at, len(rows)), strict=True):
                 single.one(action, f"step(actions), sub-env {row}")
         return batch
 
-    @property
-    def _expected(self) -> str:
-        return f"expected {'finite numbers in' if self._finite else 'an element of'} {self._space}"
-
 
 class _Within:
-    """Whether all elements of a batch are in a space, found out for all at once where that is known how."""
+    """Whether all elements of a batch are in a space and finite, found out for all at once where that is known how."""
 
-    def __init__(self, space: Space[Any], n: int, finite: bool) -> None:
+    def __init__(self, space: Space[Any], n: int) -> None:
         self._space = space
         self._parts: dict[Any, _Within] = {}
         self._bounds: RowBlocks | None = None
         kind = type(space)  # a subclass may say anew what is in it
         if isinstance(space, (Dict, Tuple)) and kind in (Dict, Tuple):
             parts = space.items() if isinstance(space, Dict) else enumerate(space)
-            self._parts = {key: _Within(part, n, finite) for key, part in parts}
+            self._parts = {key: _Within(part, n) for key, part in parts}
         elif isinstance(space, Box) and kind is Box:
             low, high = space.low, space.high
-            if finite and space.dtype.kind == "f":
+            if space.dtype.kind == "f":
                 limits = np.finfo(space.dtype)
                 low, high = np.maximum(low, limits.min), np.minimum(high, limits.max)
             self._bounds = RowBlocks(low, high, most=n)

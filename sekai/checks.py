@@ -176,4 +176,6 @@ def _reward_bound(bound: Any, name: str, n: int | None) -> Any:
     if n is None or array.shape != (n,):
         expected = "a number" if n is None else f"a number, or an array of shape ({n},) (num_envs)"
         raise ValueError(f"{name}: expected {expected}, got shape {array.shape}")
-    return np.array(array, np.float64)
+    each = np.array(array, np.float64)
+    each.flags.writeable = False  # another one is assigned, and checked
+    return each

@@ -68,9 +68,6 @@ class Env(AsyncMirror, ABC, Generic[ObsType, ActType]):
     #: Whether ``step()`` begins the next episode where one ends, as that of ``AutoReset`` does.
     _begins_episodes: ClassVar[bool] = False
 
-    #: Whether ``step()`` refuses infinite numbers, also where the action space has them.
-    _finite_actions: Any = False
-
     @abstractmethod
     def step(self, action: ActType) -> StepResult[ObsType]:
         """Advance the episode by one step.
@@ -350,7 +347,6 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
     action_space: Any = FromInner("env")
     metadata: Any = FromInner("env")
     spec: Any = FromInner("env")
-    _finite_actions: Any = FromInner("env")
     _rng: Any = FromInner("env")
     _rng_seed: Any = FromInner("env")
 
@@ -563,8 +559,6 @@ class RewardWrapper(Wrapper[ObsType, ActType, ObsType, ActType], ABC, Generic[Ob
 
 class ActionWrapper(Wrapper[ObsType, WActType, ObsType, ActType], ABC, Generic[ObsType, WActType, ActType]):
     """Applies a transformation to every action."""
-
-    _finite_actions: Any = False  # what is infinite here need not be so inside
 
     @abstractmethod
     def action(self, action: WActType) -> ActType:

@@ -121,5 +121,6 @@ def any_actions(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
 
 
 def _seed_of_actions(seed: int | None) -> int | None:
-    """Not the seed itself: actions must not follow the numbers the environment draws."""
+    """The seed that random actions are drawn from; None for one of the system's."""
+    # Not the seed itself: actions must not follow the numbers the environment draws.
     return None if seed is None else make_seed_sequence(seed, 1)[0]

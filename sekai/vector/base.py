@@ -345,9 +345,6 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         """
         raise NotImplementedError(f"{type(self).__name__}.reseed(): it does not say what its streams are")
 
-    #: Whether ``step()`` refuses infinite numbers, also where the action space has them.
-    _finite_actions: Any = False
-
     _is_examined: bool = False
 
     #: Arrays with an entry per sub-env that a copy's reset and steps have left as they were.

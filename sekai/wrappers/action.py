@@ -14,7 +14,6 @@ from sekai.batching.episodes import resets_itself
 from sekai.batching.infos import copy_value
 from sekai.batching.inputs import check_sticking, draw_seeds, initial_action_of
 from sekai.checks import check_count
-from sekai.delegation import FromInner
 from sekai.env import ActionWrapper, Env, Wrapper
 from sekai.results import ResetResult, StepResult
 from sekai.types import ActType, ObsType, OptionsType, SeedType
@@ -23,12 +22,11 @@ from sekai.types import ActType, ObsType, OptionsType, SeedType
 class _EpisodeActionWrapper(ActionWrapper[ObsType, Any, Any], Generic[ObsType]):
     """Hands on actions that depend on those before in the episode."""
 
-    _finite_actions: Any = FromInner("env")
     snapshot_ignores: ClassVar[tuple[str, ...]] = ("_check",)
 
     def __init__(self, env: Env[ObsType, Any]) -> None:
         super().__init__(env)
-        self._check = ActionCheck(env.action_space, finite=env._finite_actions)
+        self._check = ActionCheck(env.action_space)
 
     @abstractmethod
     def _begin(self) -> None:
@@ -63,8 +61,8 @@ class _EpisodeActionWrapper(ActionWrapper[ObsType, Any, Any], Generic[ObsType]):
 class DelayAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
     """Hands each action to the env ``delay`` steps late: latency.
 
-    Until the first one of an episode arrives, the env is stepped with ``initial_action``. An action that is not in the
-    action space is refused when it is chosen (``InvalidAction``), and not once it arrives.
+    Until the first one of an episode arrives, the env is stepped with ``initial_action``. An action that is infinite or
+    not in the action space is refused when it is chosen (``InvalidAction``), and not once it arrives.
 
     Args:
         env: The env to wrap.
@@ -94,7 +92,7 @@ class DelayAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         """The action of ``delay`` steps ago, now that the next one has been chosen.
 
         Raises:
-            InvalidAction: That one is not in the action space; nothing has changed.
+            InvalidAction: That one is infinite or not in the action space; nothing has changed.
         """
         self._check.one(action, "DelayAction: step(action)")
         self._waiting.append(copy_value(action))
@@ -111,8 +109,8 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
     Machado et al. (2018), "Revisiting the Arcade Learning Environment", section 5.2, where it sticks for one step; here
     it may for several. The first action of an episode is always taken. Chances come from a stream of random numbers
     beside the env's own, which the seed of a reset begins, so that the env draws what it would without. With the same
-    seed the same steps stick as in a row of ``VecStickyAction``. An action that is not in the action space is refused
-    (``InvalidAction``), also where the one before sticks.
+    seed the same steps stick as in a row of ``VecStickyAction``. An action that is infinite or not in the action space
+    is refused (``InvalidAction``), also where the one before sticks.
 
     Args:
         env: The env to wrap.
@@ -175,7 +173,7 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
         """The action, or the one before.
 
         Raises:
-            InvalidAction: The action is not in the action space; nothing has changed, and nothing was drawn.
+            InvalidAction: The action is infinite or not in the action space; nothing has changed, nothing was drawn.
         """
         from sekai.kernels.sticking import choose_stuck  # which only those need that have such a wrapper
 
@@ -224,7 +222,6 @@ class RepeatAction(ActionWrapper[ObsType, ActType, ActType], Generic[ObsType, Ac
         ValueError: It is below 1.
     """
 
-    _finite_actions: Any = FromInner("env")
     num_repeats: Any = Checked(lambda self, given: check_count(given, f"{type(self).__name__}: num_repeats"))
 
     def __init__(self, env: Env[ObsType, ActType], num_repeats: int) -> None:

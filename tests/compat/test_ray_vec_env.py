@@ -22,12 +22,10 @@ from sekai import (
     Box,
     Discrete,
     EnvSpec,
-    InvalidAction,
     NativeVecEnv,
     ResetResult,
     StepResult,
     SyncVecEnv,
-    VecDelayAction,
     VecEnvClosed,
     VecEnvWorkerError,
     VecNormalizeObservation,
@@ -615,14 +613,6 @@ def test_wrappers_and_rollouts(on_used_actors):
             record = sekai.rollout(vec, policy, 30, seed=4, infos=["at"])
             shown.append([record.observations, record.rewards, record.infos, vec.obs_rms.mean])
     assert_same(*shown)
-
-
-def test_infinite_actions_are_refused_before_they_are_on_their_way(on_used_actors):
-    quotes = on_used_actors(lambda rows: sekai.make_vec("MarketMaking-v0", len(rows)), 2)
-    vec = VecDelayAction(quotes, 2)
-    vec.reset(seed=0)
-    with pytest.raises(InvalidAction, match="sub-env 1: expected finite numbers in "):
-        vec.step(np.float32([[0.5, 0.5], [0.5, np.inf]]))
 
 
 @pytest.mark.parametrize("points", [{"entry_point": Walk}, {"vector_entry_point": Lucky}], ids=["entry", "vector"])

@@ -1455,13 +1455,20 @@ def test_scripts_agree_with_sync_under_a_time_limit(build):
 def test_what_has_been_waited_for_in_vain_is_not_waited_for_each_time(monkeypatch):
     now = itertools.count(step=pipe.SPIN / 10)
     monkeypatch.setattr(pipe.time, "perf_counter", lambda: next(now))
-    spin = pipe.Spin()
+    answers, calls = [], []
 
-    def asked(answers):
+    def ask():
+        calls.append("")
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    spin = pipe.Spin(ask)
+
+    def asked(given):
         """How often it asks, and what it gets."""
-        count = itertools.count(1)
-        got = spin(lambda: answers[min(next(count), len(answers)) - 1])
-        return next(count) - 1, got
+        calls.clear()
+        answers[:] = given
+        got = spin()
+        return len(calls), got
 
     assert asked([[], [], ["it"]]) == (3, ["it"])
     in_vain = [asked([[]])[0] > 1 for _ in range(1 + 1 + 1 + 2 + 1 + 4 + 1)]

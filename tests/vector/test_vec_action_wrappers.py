@@ -196,31 +196,12 @@ QUOTES = {
 
 
 @pytest.mark.parametrize("make", QUOTES.values(), ids=QUOTES)
-def test_infinite_numbers_are_refused_where_the_market_would_refuse_them_later(make):
+def test_infinite_numbers_are_refused_when_they_are_given(make):
     with make() as vec:
         assert vec.action_space.contains(np.float32([0.5, np.inf]))
         vec.reset(seed=0)
-        with pytest.raises(InvalidAction, match="expected finite numbers in .*, got array"):
+        with pytest.raises(InvalidAction, match="expected an element of .*, of finite numbers, got array"):
             vec.step(np.float32([[0.5, np.inf]]))
-
-
-@here
-def test_infinite_numbers_of_the_space_go_to_others(backend):
-    act = Box(-np.inf, np.inf, (1,))
-    market = sekai.make_vec("MarketMaking-v0", 1)
-    with (
-        sekai.VecDelayAction(recording(backend, T(9), act=act), 1) as vec,
-        sekai.VecDelayAction(Clipped(market), 1) as clipped,
-    ):
-        vec.reset(), clipped.reset(seed=0)
-        for _ in range(2):
-            vec.step(np.float32([[np.inf]])), clipped.step(np.float32([[np.inf, 0.5]]))
-        assert np.isinf(taken(vec)[0][1]).all()
-
-
-class Clipped(sekai.VecActionWrapper):
-    def action(self, actions):
-        return np.clip(actions, -1, 1)
 
 
 @pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)

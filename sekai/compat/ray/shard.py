@@ -96,7 +96,6 @@ class Description(NamedTuple):
     autoreset: bool
     market: tuple[str, ...]  # as in a Snapshot
     has_action_mask: bool
-    finite_actions: bool  # whether a step refuses infinite numbers, also where the action space has them
     calls_all: bool  # whether a method of some sub-envs is called once, for all: there are no objects of theirs
     refusal: str  # why there are no snapshots of it; empty if there are, as far as one can tell before a reset
 
@@ -209,7 +208,6 @@ class Shard:
             vec.autoreset,
             vec._snapshot_market,
             vec.has_action_mask,
-            vec._finite_actions,
             type(vec.unwrapped).call_at is VecEnv.call_at,
             _why_not_kept(vec),
         )

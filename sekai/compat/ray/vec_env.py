@@ -152,7 +152,6 @@ class RayVecEnv(RemoteVecEnv[ObsType, ActType]):
         self._market = first.market
         self._calls_all = first.calls_all
         self._has_action_mask = any(each.has_action_mask for each in descriptions)
-        self._finite_actions = any(each.finite_actions for each in descriptions)
         if first.refusal and self._pool.snapshot_every:
             self._go_without_snapshots(first.refusal, stacklevel=4)
 

@@ -27,6 +27,7 @@ class Binding:
         num_envs: How many rows.
         mode: What becomes of rows that end (see ``Fused.step``).
         values: The parameters, of which the arrays are shared.
+        changed: The paths of those that are new: what has been drawn of the others' ranges stays.
         prepared: What follows from them for all rows, a named tuple or None.
         before: What the batch was bound to until now, whose columns go on where there are such again.
 
@@ -46,7 +47,14 @@ class Binding:
     """
 
     def __init__(
-        self, market: Market, num_envs: int, mode: str, values: Values, prepared: Any, before: Binding | None
+        self,
+        market: Market,
+        num_envs: int,
+        mode: str,
+        values: Values,
+        changed: Collection[str],
+        prepared: Any,
+        before: Binding | None,
     ) -> None:
         from sekai.kernels.fused import fuse
 
@@ -73,6 +81,7 @@ class Binding:
         self.finals = [self.columns[f"final{k}"] for k in range(len(market.observations.parts))]
         self.resets = {key: self.columns[f"reset_{as_word(key)}"] for key in market.reset_infos}
         self.uses_streams = bool(market.randomized) or any("random" in names for _, names in market.functions.values())
+        self._write_parameters(values, changed)
         self._write_prepared(prepared)
         self.arrays = self._shared_arrays(values, prepared)
 
@@ -92,7 +101,7 @@ class Binding:
             array.flags.writeable = False
         return tuple(arrays)
 
-    def write_parameters(self, values: Values, paths: Collection[str]) -> None:
+    def _write_parameters(self, values: Values, paths: Collection[str]) -> None:
         """Put some parameters into the memory; a range is its middle until it is drawn."""
         for path in paths:
             value, name = values.given[path], f"p_{as_word(path)}"

@@ -135,7 +135,6 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     observation_space: Any  # of a class, it may be a function; of an env, it is a space
     action_space: Any
     parallel_from: ClassVar[int | None] = None
-    _finite_actions: Any = True
     infos: ClassVar[Any] = ()
     reset_infos: ClassVar[Any] = ()
 
@@ -231,12 +230,11 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         self._fixed = self._fixed | sized
         self._values, self._prepared, self._memory_rows = values, prepared, None
         before = getattr(self, "_bound", None)
-        self._bound = bound = Binding(market, self.num_envs, self._mode, values, prepared, before)
+        self._bound = Binding(market, self.num_envs, self._mode, values, changed, prepared, before)
         self._bind_clock_and_streams()
         self._options = self._reset_options(market)
-        bound.write_parameters(values, changed)  # what has been drawn of another range stays
         if follows is not None:
-            bound.derive(np.arange(self.num_envs if values.columns or values.ranges else 1))
+            self._bound.derive(np.arange(self.num_envs if values.columns or values.ranges else 1))
 
     def _class_derived(self) -> Any:
         """The class of what ``derive_row`` returns, by its annotation or its return statement."""

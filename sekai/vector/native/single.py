@@ -151,10 +151,6 @@ class SingleEnv(Env[Any, Any]):
         """Whether the native env has masks."""
         return self.vec.has_action_mask
 
-    @property
-    def _finite_actions(self) -> bool:
-        return bool(self.vec._finite_actions)
-
     def close(self) -> None:
         """Close the native env."""
         self.vec.close()

@@ -97,7 +97,7 @@ class Listener:
         """Listen to nobody yet; ``spin`` says whether ``wait()`` spins before it sleeps."""
         self._selector = selectors.DefaultSelector()
         self._sources: dict[Any, tuple[WorkerHandle, bool]] = {}  # by what is waited for
-        self._spin = pipe.Spin() if spin and pipe.DESCRIPTORS else None
+        self._spin = pipe.Spin(partial(self._selector.select, 0)) if spin and pipe.DESCRIPTORS else None
         self._awaited: asyncio.Event | None = None
 
     def listen_to(self, worker: WorkerHandle) -> None:
@@ -129,7 +129,7 @@ class Listener:
             return [self._sources[source] for source in wait(list(self._sources), timeout)]
         come: list[Any] = []
         if self._spin is not None and timeout != 0.0:
-            come = self._spin(partial(self._selector.select, 0))
+            come = self._spin()
         return [key.data for key, _ in come or self._selector.select(timeout)]
 
     async def something(self, timeout: float | None) -> None:

@@ -40,19 +40,21 @@ class Spin:
     at once, and the more of them did so in a row, the more waits are: 1, 2, 4, up to 64.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ask: Callable[[], list[Any]]) -> None:
+        """Wait with ``ask``, which gives something once there is something."""
+        self._ask = ask
         self._sleeps = 0
         self._next_sleeps = 1
 
-    def __call__(self, ask: Callable[[], list[Any]]) -> list[Any]:
-        """What ``ask()`` gives, as soon as that is something, or else in the end."""
-        come = ask()
+    def __call__(self) -> list[Any]:
+        """What asking gives, as soon as that is something, or else in the end."""
+        come = self._ask()
         if self._sleeps:
             self._sleeps -= 1
             return come
         end = time.perf_counter() + SPIN
         while not come and time.perf_counter() < end:
-            come = ask()
+            come = self._ask()
         if come:
             self._next_sleeps = 1
         else:
@@ -92,7 +94,7 @@ class Pipe:
         if DESCRIPTORS and spin:
             poll = select.poll()
             poll.register(self._fd, select.POLLIN)
-            self._spin, self._ask = Spin(), partial(poll.poll, 0)
+            self._spin = Spin(partial(poll.poll, 0))
 
     def send(self, message: bytes) -> None:
         """Send a message; PipeClosed when the other side is gone."""
@@ -126,7 +128,7 @@ class Pipe:
         if not DESCRIPTORS:
             return self._receive_framed()
         if self._spin is not None and not self._in:
-            self._spin(self._ask)
+            self._spin()
         message = self._take()
         while message is None:
             try:

@@ -419,10 +419,6 @@ class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
             self._has_action_mask = any(self.get_attr("has_action_mask"))
         return self._has_action_mask
 
-    @property
-    def _finite_actions(self) -> bool:
-        return any(self.get_attr("_finite_actions"))
-
     def set_attr(self, name: str, values: list[Any] | Any, indices: Any = None, *, force: bool = False) -> None:
         """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
 

@@ -109,10 +109,6 @@ class InProcessVecEnv(VecEnv[ObsType, ActType]):
         """Whether a sub-env has an ``action_mask()``."""
         return any(env.has_action_mask for env in self.envs)
 
-    @property
-    def _finite_actions(self) -> bool:
-        return any(env._finite_actions for env in self.envs)
-
     def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
         """Call a method (or read an attribute) on each sub-env, found through its wrapper stack.
 

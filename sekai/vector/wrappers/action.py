@@ -15,7 +15,6 @@ from sekai.batching.episodes import begun_rows
 from sekai.batching.frames import DelayLine
 from sekai.batching.inputs import check_sticking, draw_seeds, initial_action_of
 from sekai.checks import check_count
-from sekai.delegation import FromInner
 from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots.agreement import fingerprint
 from sekai.types import ObsType, OptionsType, SeedType
@@ -27,11 +26,9 @@ from sekai.vector.wrappers.base import VecActionWrapper
 class _VecEpisodeActionWrapper(VecActionWrapper[ObsType, Any, Any]):
     """Hands on actions that depend on those before in the episode of each sub-env."""
 
-    _finite_actions: Any = FromInner("venv")
-
     def __init__(self, venv: VecEnv[ObsType, Any]) -> None:
         super().__init__(venv)
-        self._check = ActionCheck(venv.action_space, self.num_envs, finite=venv._finite_actions)
+        self._check = ActionCheck(venv.action_space, self.num_envs)
 
     @abstractmethod
     def _begin(self, rows: NDArray[np.intp]) -> None:
@@ -55,9 +52,9 @@ class _VecEpisodeActionWrapper(VecActionWrapper[ObsType, Any, Any]):
 class VecDelayAction(_VecEpisodeActionWrapper[ObsType]):
     """Hands each action on ``delay`` steps late, as ``DelayAction`` does for one env: latency.
 
-    Until the first one of its episode arrives, a sub-env is stepped with ``initial_action``. Of actions that are not in
-    the action space, those of frozen sub-envs left aside, the whole batch is refused (``InvalidAction``) when it is
-    given.
+    Until the first one of its episode arrives, a sub-env is stepped with ``initial_action``. Of actions that are
+    infinite or not in the action space, those of frozen sub-envs left aside, the whole batch is refused
+    (``InvalidAction``) when it is given.
 
     Args:
         venv: The VecEnv to wrap.
@@ -100,7 +97,7 @@ class VecDelayAction(_VecEpisodeActionWrapper[ObsType]):
 
         Raises:
             ValueError: The number, shape, dtype or structure of the actions is wrong; nothing has changed.
-            InvalidAction: One of them is not in the action space; nothing has changed.
+            InvalidAction: One of them is infinite or not in the action space; nothing has changed.
         """
         return self._line.exchange(self._check.batch(actions, self._frozen_before()))
 
@@ -113,8 +110,9 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
 
     What ``StickyAction`` is for one env, and the same with the same seed. Each sub-env has a stream of random numbers
     for it, beside its own, which the seed of its reset begins: what sticks depends on that and on the steps since, not
-    on the other sub-envs, and the market draws what it would without. Of actions that are not in the action space,
-    those of frozen sub-envs left aside, the whole batch is refused (``InvalidAction``), also where those before stick.
+    on the other sub-envs, and the market draws what it would without. Of actions that are infinite or not in the action
+    space, those of frozen sub-envs left aside, the whole batch is refused (``InvalidAction``), also where those before
+    stick.
 
     Args:
         venv: The VecEnv to wrap.
@@ -208,7 +206,7 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
 
         Raises:
             ValueError: The number, shape, dtype or structure of the actions is wrong; nothing has changed.
-            InvalidAction: One of them is not in the action space; nothing has changed, and nothing was drawn.
+            InvalidAction: One of them is infinite or not in the action space; nothing has changed, nothing was drawn.
         """
         from sekai.kernels.sticking import choose_stuck  # which only those need that have such a wrapper
 

@@ -58,7 +58,6 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
     autoreset: Any = FromInner("venv")
     metadata: Any = FromInner("venv")
     spec: Any = FromInner("venv")
-    _finite_actions: Any = FromInner("venv")
 
     def __init__(self, venv: VecEnv[ObsType, ActType]) -> None:
         if not isinstance(venv, VecEnv):
@@ -456,8 +455,6 @@ class VecRewardWrapper(VecWrapper[ObsType, ActType, ObsType, ActType], ABC, Gene
 
 class VecActionWrapper(VecWrapper[ObsType, WActType, ObsType, ActType], ABC, Generic[ObsType, WActType, ActType]):
     """Applies a transformation to every batch of actions."""
-
-    _finite_actions: Any = False  # what is infinite here need not be so inside
 
     @abstractmethod
     def action(self, actions: Any) -> Any:
