@@ -11,22 +11,22 @@ from typing import Any
 
 
 class Fixed:
-    """An attribute that is assigned once, since other things were made of it.
+    """An attribute that stays what it is first, since other things were made of it.
 
     Raises:
-        AttributeError: On an assignment after the first.
+        AttributeError: On an assignment of something else.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def __set__(self, owner: Any, value: Any) -> None:
-        if self.name in vars(owner):
+        before = vars(owner).setdefault(self.name, value)
+        if not _is_equal(before, value):
             raise AttributeError(
-                f"{type(owner).__name__}.{self.name}: expected it to stay {vars(owner)[self.name]!r}, as it was built, "
-                f"got {value!r}; build another one"
+                f"{type(owner).__name__}.{self.name}: expected it to stay {before!r}, as it was built, got {value!r}; "
+                f"build another one"
             )
-        vars(owner)[self.name] = value
 
 
 class Checked:
@@ -44,3 +44,11 @@ class Checked:
 
     def __set__(self, owner: Any, value: Any) -> None:
         vars(owner)[self.name] = self.check(owner, value)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether two values are known to be the same; of arrays only one and the same is."""
+    try:
+        return one is other or bool(one == other)
+    except ValueError:
+        return False

@@ -1546,6 +1546,12 @@ def test_an_argument_that_cannot_be_copied_is_shared(registry):
 # -- a collection of ids -----------------------------------------------------------------------------------
 
 
+def test_make_can_be_sent_to_another_process():
+    sent = cloudpickle.loads(cloudpickle.dumps(lambda make=sekai.make: make))()
+    assert sent == sekai.make
+    assert pickle.loads(pickle.dumps(sekai.registry.default_registry)) is sekai.registry.default_registry
+
+
 def test_a_registry_is_a_collection_of_ids():
     registry = EnvRegistry()
     assert len(registry) == 0 and list(registry) == []

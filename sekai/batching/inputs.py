@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -115,7 +114,7 @@ def _words_of(values: list[int] | NDArray[np.uint64]) -> NDArray[np.uint32]:
     return flat  # an array, of which NumPy takes thousands a hundred times as quickly as of a list
 
 
-def draw_seeds(seed: Any, n: int, *, from_copies: bool = False) -> Any:
+def draw_seeds(seed: Any, n: int, *, beside: bool = False) -> Any:
     """Seeds in which each generator in a list has given way to a draw from it; any other seed as it is.
 
     For an env whose sub-envs have no generators of their own. Nothing is drawn if a seed is refused.
@@ -123,8 +122,8 @@ def draw_seeds(seed: Any, n: int, *, from_copies: bool = False) -> Any:
     Args:
         seed: As for ``spread_seeds``.
         n: The number of sub-envs.
-        from_copies: Whether the generators stay as they are, since the env draws from them itself. One that is given
-            several times is drawn from as often, so that no two sub-envs have the same.
+        beside: Whether an env draws from the generators itself: each gives way to a child of its seed sequence, each
+            time another one, and its own numbers stay as they are.
 
     Raises:
         TypeError: A seed of such a list is no integer (a bool is none).
@@ -136,15 +135,22 @@ def draw_seeds(seed: Any, n: int, *, from_copies: bool = False) -> Any:
         return seed
     if not any(isinstance(entry, np.random.Generator) for entry in seed if entry.__class__ is not int):
         return seed
-    seeds = spread_seeds(seed, n)
-    # At once: a deep copy of several keeps those one whose numbers come from the same place.
-    drawn_from = copy.deepcopy(seeds) if from_copies else seeds
-    return [draw_seed(entry) if isinstance(entry, np.random.Generator) else entry for entry in drawn_from]
+    draw = _spawn_seed if beside else draw_seed
+    return [draw(entry) if isinstance(entry, np.random.Generator) else entry for entry in spread_seeds(seed, n)]
 
 
 def draw_seed(generator: np.random.Generator) -> int:
     """The seed that a generator contributes where there is no place for itself."""
     return int(generator.integers(2**63))
+
+
+def _spawn_seed(generator: np.random.Generator) -> int:
+    """A seed of a child of a generator; of one without a seed sequence, as others than NumPy's may be, a draw."""
+    sequence = generator.bit_generator.seed_seq
+    if not isinstance(sequence, np.random.SeedSequence):
+        return draw_seed(generator)
+    [child] = sequence.spawn(1)
+    return int(child.generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def copy_options(options: Any) -> OptionsType:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba.core import types
 
 from sekai.kernels.batch import PARALLEL_FROM, Spread
@@ -14,7 +15,7 @@ from sekai.kernels.jit import compile_kernel
 from sekai.kernels.market import Market, Record
 from sekai.kernels.reasons import being_compiled, is_of_compiler, name_of_type, reason_of
 from sekai.kernels.returned import WRITES, is_nothing, is_number
-from sekai.kernels.rolling import act
+from sekai.kernels.rolling import act, unwritten
 from sekai.kernels.source import MarketSource
 
 
@@ -78,7 +79,8 @@ class Fused:
                 del self._rollouts[next(iter(self._rollouts))]
             writer = MarketSource(self.market, infos, apart=True)
             fields = Fields("parameters", parameters, writer.scope)
-            writer.scope.update(_policy=policy, _act=act)
+            dtype = self.market.actions.parts[0].dtype
+            writer.scope.update(_policy=policy, _act=act, _unwritten=unwritten(np.dtype(dtype)))
             source = f"def take_apart(parameters):\n    return ({fields.taken_apart},)"
             writer.compile([*writer.roll(fields, action_width), source])
             self._rollouts[key] = Rolling(*writer.spread(), writer.scope["take_apart"])

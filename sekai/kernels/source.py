@@ -439,7 +439,7 @@ class MarketSource:
                 "        action0, seen = all_action[step], all_seen[step]",
                 f"        seen_rows = _read_only_rows(seen, lo, hi, {width})",
                 f"        action_rows = _rows(action0, lo, hi, {action_width})",
-                f"        _act(_policy, {parameters.put_together('{}')}, seen_rows, action_rows)",
+                f"        _act(_policy, {parameters.put_together('{}')}, _unwritten, seen_rows, action_rows)",
                 *_indented(bad, 2),
                 "        if bad > 0:",
                 "            if not 0 <= refused[thread, 0] <= step:",

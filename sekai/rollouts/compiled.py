@@ -37,12 +37,12 @@ class RowPolicy:
 
     def __call__(self, observations: NDArray[Any]) -> NDArray[Any]:
         """The actions for a batch of observations."""
-        from sekai.kernels.rolling import batch_of
+        from sekai.kernels.rolling import batch_of, unwritten
 
         observations = observations.view()
         observations.flags.writeable = False  # as in a compiled rollout
         actions: NDArray[Any] = layout.allocate(self._action_space, len(observations), np.empty)
-        batch_of(self.row)(self.parameters, observations, actions)
+        batch_of(self.row)(self.parameters, unwritten(actions.dtype), observations, actions)
         return actions
 
 

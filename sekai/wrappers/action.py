@@ -200,7 +200,7 @@ class StickyAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
 
 def _seed_beside(seed: SeedType) -> int | None:
     """What a seed gives a stream beside the env's own; a generator is left to the env, which has not seen it yet."""
-    drawn: int | None = draw_seeds([seed], 1, from_copies=True)[0]
+    drawn: int | None = draw_seeds([seed], 1, beside=True)[0]
     return drawn
 
 

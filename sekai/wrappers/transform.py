@@ -113,7 +113,7 @@ class ClipReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]):
         lambda self, given: check_reward_bounds(given, vars(self).get("max_reward", math.inf), type(self).__name__)[0]
     )
     max_reward: Any = Checked(
-        lambda self, given: check_reward_bounds(self.min_reward, given, type(self).__name__)[1]  # the least comes first
+        lambda self, given: check_reward_bounds(vars(self).get("min_reward", -math.inf), given, type(self).__name__)[1]
     )
 
     def __init__(

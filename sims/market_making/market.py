@@ -427,4 +427,4 @@ class MarketMakingVecEnv(KernelVecEnv[Any, Any]):
     @property
     def has_action_mask(self) -> bool:
         """Whether ``action_mask()`` says something: where there is an inventory limit."""
-        return self.params.max_inventory is not None
+        return super().has_action_mask and self.params.max_inventory is not None

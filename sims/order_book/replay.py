@@ -239,7 +239,7 @@ class ReplayVecEnv(KernelVecEnv[Any, Any]):
     @property
     def has_action_mask(self) -> bool:
         """Whether ``action_mask()`` says something (see ``LimitOrderBookVecEnv``)."""
-        return actions.has_mask(self.params)
+        return super().has_action_mask and actions.has_mask(self.params)
 
     @property
     def policies(self) -> dict[str, Callable[[Any], Any]]:

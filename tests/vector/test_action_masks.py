@@ -229,6 +229,43 @@ def test_a_row_function_writes_the_masks():
 
 
 @jit
+def step_row_of_jumps(state, i, action):
+    state.held[i] += 5 * action
+    return float(state.held[i]), False, False
+
+
+class Jumps(Held):
+    """Takes other actions, of which the mask of its base says nothing."""
+
+    step_row = step_row_of_jumps
+    action_space = Discrete(2)
+
+
+class JumpsMasked(Jumps):
+    mask_row = mask_row
+
+
+@jit
+def observe_row_of_two(state, i, observation):
+    observation[0], observation[1] = state.held[i], 0.0
+
+
+class Seen(Held):
+    """Takes the same actions, and shows more."""
+
+    observation_space = Box(-np.inf, np.inf, (2,))
+    observe_row = observe_row_of_two
+
+
+def test_a_mask_belongs_to_the_actions_of_the_class_that_says_it():
+    for kind, has_masks in ((Jumps, False), (JumpsMasked, True), (Seen, True)):
+        vec = kind(2)
+        vec.reset(seed=0)
+        assert vec.has_action_mask == has_masks
+        assert (vec.action_mask() is not None) == has_masks
+
+
+@jit
 def mask_of_twos(mask):
     mask[0] = 2
 

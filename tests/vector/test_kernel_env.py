@@ -1924,7 +1924,7 @@ def test_an_argument_of_an_env_is_none_of_its_class(name):
 
 
 def test_what_is_of_use_to_others_has_any_name():
-    """Methods and properties, policies, and row functions with an underscore in front."""
+    """Methods and properties, policies, what functions of rows call, and row functions with an underscore in front."""
 
     @jit
     def policy(observation, action):
@@ -1932,7 +1932,7 @@ def test_what_is_of_use_to_others_has_any_name():
 
     class Helped(Bare):
         _act_row = step_last
-        hold = policy
+        hold, fair_value = policy, step_last
         resets = "a note"
 
         def info(self):

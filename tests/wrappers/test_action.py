@@ -203,9 +203,38 @@ def test_reseeding_and_generators():
     assert run(lambda env: env.reset()) != run(lambda env: env.reset())
 
 
-def test_one_around_another_draws_by_itself():
+def test_a_generator_that_an_env_draws_nothing_from_gives_each_episode_and_each_sub_env_its_own():
+    generator = np.random.default_rng(5)
+    envs = [Recording(FOREVER, Discrete(100)) for _ in range(2)]
+    stuck = []
+    with sekai.SyncVecEnv([lambda env=env: StickyAction(env, 0.5) for env in envs]) as vec:
+        for _ in range(2):
+            for env in envs:
+                env.actions.clear()
+            vec.reset(seed=[generator] * 2)
+            for k in range(40):
+                vec.step([k, k])
+            stuck += [tuple(env.actions) for env in envs]
+    assert len(set(stuck)) == 4
+
+
+def test_a_generator_without_a_seed_sequence_is_drawn_from():
+    class Counting:
+        """Seeds as NumPy asks for them, and has no children."""
+
+        def generate_state(self, n_words, dtype=np.uint32):
+            return np.arange(n_words, dtype=dtype)
+
+    np.random.bit_generator.ISeedSequence.register(Counting)
+    generator, other = (np.random.Generator(np.random.PCG64(Counting())) for _ in range(2))
+    StickyAction(Recording(FOREVER, Discrete(100)), 0.5).reset(seed=generator)
+    assert generator.random() != other.random()
+
+
+@pytest.mark.parametrize("seed", [1, np.random.default_rng(1)], ids=["integer", "generator"])
+def test_one_around_another_draws_by_itself(seed):
     env = StickyAction(StickyAction(Recording(FOREVER, Discrete(10**6)), 0.5), 0.5)
-    env.reset(seed=1)
+    env.reset(seed=seed)
     for k in range(400):
         env.step(k)
     assert (np.array(env.unwrapped.actions) != np.arange(400)).mean() > 0.68

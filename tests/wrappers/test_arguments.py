@@ -67,6 +67,30 @@ def test_a_batch_of_many_tells_the_same(kind, name, args, value, other):
     assert getattr(vec, name) == value
 
 
+class Named(sekai.FrameStackObservation):
+    """Keeps what it is built with before its base does, and after."""
+
+    def __init__(self, env, stack_size):
+        self.stack_size = stack_size
+        super().__init__(env, stack_size)
+        self.stack_size = stack_size
+
+
+class Bounded(sekai.ClipReward):
+    def __init__(self, env, most):
+        self.max_reward = most
+        super().__init__(env, -most, most)
+
+
+def test_a_subclass_may_say_it_again():
+    env = Named(one(), 3)
+    assert env.stack_size == 3 and env.reset().observation.shape == (3, 1)
+    env.set_attr("stack_size", 3)
+    clipped = Bounded(one(), 0.5)
+    clipped.reset()
+    assert clipped.step(0).reward == 0.5
+
+
 def test_no_backend_changes_what_stays():
     env_fns = [lambda: sekai.DelayObservation(one(), 3)] * 2
     for vec in (sekai.SyncVecEnv(env_fns), sekai.AsyncVecEnv(env_fns)):
@@ -100,6 +124,19 @@ def test_another_number_of_repeats():
         with pytest.raises(error, match="RepeatAction: num_repeats"):
             env.set_attr("num_repeats", wrong)
     assert env.num_repeats == 2
+
+
+def test_a_bound_of_each_sub_env_stays_with_it():
+    vec = sekai.VecClipReward(many(), [-1, -2], [0.25, 0.5])
+    vec.reset()
+    with pytest.raises(ValueError, match="read-only"):
+        vec.min_reward[0] = 5.0
+    vec.restore(vec.snapshot([1]), [0])
+    assert vec.max_reward.tolist() == [0.25, 0.5]
+    assert vec.step([0, 0]).rewards.tolist() == [0.25, 0.5]
+    other = sekai.VecClipReward(many(), [-1, -2], [0.25, 0.75])
+    with pytest.raises(ValueError, match="max_reward"):
+        other.restore(vec.snapshot())
 
 
 def test_other_bounds_of_rewards():

@@ -107,8 +107,6 @@ _UNNOTICED = (
 _UNNOTICED_WHERE_MISSING = ("Params", "Options", "prepare", "check")
 #: Arguments of an env, which nobody reads from its class.
 _OF_AN_ENV = ("num_envs", "autoreset", "max_episode_steps", "autoreset_options")
-#: Arguments that row functions have and others of one row, such as policies, have not.
-_OF_ROWS = frozenset(sum(ARGUMENTS.values(), ())) - {"params", "observation", "action"}
 
 
 class NoParams(NamedTuple):
@@ -147,6 +145,8 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
     functions = {}
     for each in ARGUMENTS:
         function = _static(market, each, None)
+        if each == "mask_row" and _is_older(market, each, "action_space"):
+            continue  # of other actions
         if function is not None:
             functions[each] = _row_function(function, each, name, options)
         elif each not in _OPTIONAL_ROWS:
@@ -249,7 +249,7 @@ def _refuse_misspelt(market: type, reserved: Callable[[str], bool]) -> None:
     for name, value in written.items():
         if name in _OF_AN_ENV:
             raise TypeError(f"{market.__name__}.{name}: expected as an argument of an env, got {value!r} in the class")
-        if getattr(value, "is_kernel", False) and _is_of_rows(name, value):
+        if getattr(value, "is_kernel", False) and (name.endswith("_row") or f"{name}_row" in ARGUMENTS):
             raise TypeError(
                 f"{market.__name__}.{name}: expected a row function to be one of {', '.join(ARGUMENTS)}; "
                 f"one for another use has a name with an underscore in front"
@@ -263,13 +263,6 @@ def _is_for_envs(value: Any) -> bool:
     return inspect.isfunction(value) and next(iter(inspect.signature(value).parameters), "") == "self"
 
 
-def _is_of_rows(name: str, kernel: Any) -> bool:
-    """Whether a compiled function has the name or the arguments of a row function."""
-    arguments = set(inspect.signature(getattr(kernel, "py_func", kernel)).parameters)
-    is_like_one = arguments <= {"params", "observation", "action"} | _OF_ROWS and bool(arguments & _OF_ROWS)
-    return is_like_one or f"{name}_row" in ARGUMENTS
-
-
 def _static(market: type, name: str, default: Any) -> Any:
     """An attribute as it stands in the class, no method of it, nor one of the base class."""
     for kind in market.__mro__:
@@ -279,6 +272,14 @@ def _static(market: type, name: str, default: Any) -> Any:
             value = vars(kind)[name]
             return value.__func__ if isinstance(value, staticmethod) else value
     return default
+
+
+def _is_older(market: type, name: str, other: str) -> bool:
+    """Whether a class has an attribute from further up than another one."""
+    first, second = (
+        next((place for place, kind in enumerate(market.__mro__) if each in vars(kind)), 0) for each in (name, other)
+    )
+    return first > second
 
 
 def _column(annotation: Any, where: str) -> ColumnOf:

@@ -115,8 +115,13 @@ class Rolling:
         """Name the earliest action that was refused, of those of the blocks in which there was one."""
         if not len(refused):
             return
+        from sekai.kernels.rolling import unwritten
+
         vec, step = self._vec, int(refused[:, 0].min())
         for row, action in enumerate(actions[step]):
             if not is_action(vec.action_space, action):
                 said = say_refused(vec.action_space, action)
+                left = unwritten(action.dtype)
+                if np.isin(left, action) or (left != left and np.isnan(action).any()):
+                    said += f"; an item that the policy does not write is {left}"
                 raise InvalidAction(f"rollout, step {step}: {said}{vec.where(row)}")

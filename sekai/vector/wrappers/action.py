@@ -170,7 +170,7 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
         """Reset the wrapped VecEnv and the streams."""
-        drawn = draw_seeds(seed, self.num_envs, from_copies=True)  # before the sub-envs draw from generators
+        drawn = draw_seeds(seed, self.num_envs, beside=True)  # before the sub-envs draw from generators
         result = super().reset(seed=seed, options=options)
         self._streams.reseed(drawn)
         return result
@@ -182,19 +182,19 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
         """``reset()``, through the wrapped VecEnv's ``async_reset()``."""
-        drawn = draw_seeds(seed, self.num_envs, from_copies=True)
+        drawn = draw_seeds(seed, self.num_envs, beside=True)
         result = await super().async_reset(seed=seed, options=options)
         self._streams.reseed(drawn)
         return result
 
     def _reset_some(self, rows: NDArray[np.intp], inputs: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
-        drawn = draw_seeds([seed for seed, _ in inputs], len(rows), from_copies=True)
+        drawn = draw_seeds([seed for seed, _ in inputs], len(rows), beside=True)
         result = super()._reset_some(rows, inputs)
         self._streams.reseed_some(rows, drawn)
         return result
 
     def _reseed(self, rows: NDArray[np.intp], seeds: list[SeedType], whole: list[SeedType] | SeedType) -> None:
-        drawn = draw_seeds(seeds, len(rows), from_copies=True)
+        drawn = draw_seeds(seeds, len(rows), beside=True)
         super()._reseed(rows, seeds, whole)
         self._streams.reseed_some(rows, drawn)
 

@@ -13,6 +13,7 @@ from sekai.actions import ActionClipping, ActionRescaling
 from sekai.arguments import Checked
 from sekai.batching.buffers import Buffers
 from sekai.checks import check_reward_bounds
+from sekai.snapshots.agreement import fingerprint
 from sekai.spaces import Space
 from sekai.types import ActType, ObsType
 from sekai.vector.base import VecEnv
@@ -98,7 +99,9 @@ class VecClipReward(VecRewardWrapper[ObsType, ActType]):
     )
     max_reward: Any = Checked(
         # The least comes first.
-        lambda self, given: check_reward_bounds(self.min_reward, given, type(self).__name__, self.num_envs)[1]
+        lambda self, given: check_reward_bounds(
+            vars(self).get("min_reward", -math.inf), given, type(self).__name__, self.num_envs
+        )[1]
     )
 
     def __init__(
@@ -107,6 +110,12 @@ class VecClipReward(VecRewardWrapper[ObsType, ActType]):
         super().__init__(venv)
         self.min_reward = min_reward
         self.max_reward = max_reward
+
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("min_reward", "max_reward")  # which a sub-env does not take along
+
+    def _snapshot_others(self) -> dict[str, Any]:
+        bounds = {name: fingerprint(vars(self)[name], name) for name in ("min_reward", "max_reward")}
+        return {**super()._snapshot_others(), **bounds}
 
     def reward(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """The rewards, clipped."""
