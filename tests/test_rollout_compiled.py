@@ -166,8 +166,8 @@ def forgetful(observation, action):
 
 @jit
 def forgetful_choice(observation, action):
-    if observation[-2] > 0.0:
-        action[0] = 1
+    if observation[-1] == 0.0:
+        action[0] = 2
 
 
 def test_an_item_that_a_policy_leaves_out_in_some_rows_is_no_number_of_before():
