@@ -21,6 +21,9 @@ REFERENCE = "\n".join(path.read_text(encoding="utf-8") for name, path in PAGES.i
 BLOCK = re.compile(r'^```python(?: title="needs (?P<needs>\w+)")?\n(?P<code>.*?)^```$', re.MULTILINE | re.DOTALL)
 PRINTS = re.compile(r"# prints (.*)$", re.MULTILINE)
 
+#: TorchRL warns of its own classes when its collectors are imported.
+TORCHRL_WARNS = "ignore:Creating :DeprecationWarning"
+
 #: Names that are explained in the text of a page, not by a docstring of their own.
 EXPLAINED = {
     "all_specs",
@@ -55,7 +58,7 @@ def run_page(folder, name, text):
     script = folder / (name.replace("/", "_").replace("-", "_").removesuffix(".md") + ".py")
     script.write_text(script_of(text), encoding="utf-8")
     run = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
+        [sys.executable, "-W", "error", "-W", TORCHRL_WARNS, str(script)],
         capture_output=True,
         text=True,
         timeout=600,

@@ -46,7 +46,8 @@ class SekaiTorchRLEnv(EnvBase):
     entry "action_mask", bool: (num_envs, n), of several choices one mask after another; of a ``MultiBinary`` (num_envs,
     *shape, 2), whether an element may be 0 and whether it may be 1. With a terminal observation it allows everything.
     ``torchrl.envs.ActionMask`` takes it, but for choices that do not begin at 0 and a ``MultiDiscrete`` of several
-    axes, whose specs cannot be masked (see ``to_spec``): there a policy has to read the entry.
+    axes, whose specs cannot be masked (see ``to_spec``): there a policy has to read the entry. A collector without a
+    policy draws from the specs as they were when it was made, without a mask: hand it ``env.rand_action``.
 
     A VecEnv begins the next episode of a sub-env in the step that ends one; TorchRL asks for it afterwards, by a reset
     of the sub-envs that are done. So the step leads to the terminal observation, and that reset to the observation
@@ -154,6 +155,9 @@ class SekaiTorchRLEnv(EnvBase):
         """Close the VecEnv."""
         super().close(raise_if_closed=raise_if_closed)
         self.vec.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.vec!r} on {self.device}>"
 
 
 #: Bounded's own metaclass makes a plain BoundedContinuous of whatever is built.

@@ -46,7 +46,10 @@ def check_vec_env(
     One hint then says so, and rows are compared only as long as that generator is in the same state.
 
     In the end a native env is given actions just outside of its space, and what its hooks return is held against the
-    dtypes that it is cast to, which gives hints.
+    dtypes that it is cast to, which gives hints. Of a market of row functions the hooks return what is cast already: a
+    float that a row function writes into an integer column or observation is cut, as in NumPy, and not seen. Its source
+    is looked at, where there is one: a row function that assigns to the name ``mask`` or ``observation``, instead of
+    writing into the array, gives a hint.
 
     Compiled kernels check neither indexes nor whether a variable has a value. With ``check_bounds`` a market that has
     some is first run in a process of its own, uncompiled, where NumPy and Python do; what they find is reported with
@@ -71,8 +74,9 @@ def check_vec_env(
         The problems found, each a sentence that says where, what was expected, what came and in which sub-env; of
         several with one likely cause the first. What begins with "hint: " is no problem, but may be worth a look: a
         batch kernel whose loop was not vectorised, an action outside of its space that the market accepts, digits that
-        a cast loses, a market that cannot be kept in a snapshot, a method whose name is nearly one that is looked for,
-        or something that could not be checked. Empty when there is nothing to tell.
+        the cast of what a hook returns loses, a market that cannot be kept in a snapshot, a method whose name is nearly
+        one that is looked for, a row function that writes into nothing, or something that could not be checked. Empty
+        when there is nothing to tell.
 
     Raises:
         TypeError: ``factory`` is not callable, as an id or a VecEnv is not; or ``num_envs``, ``n_steps`` or ``seed``

@@ -61,8 +61,9 @@ class _EpisodeActionWrapper(ActionWrapper[ObsType, Any, Any], Generic[ObsType]):
 class DelayAction(_EpisodeActionWrapper[ObsType], Generic[ObsType]):
     """Hands each action to the env ``delay`` steps late: latency.
 
-    Until the first one of an episode arrives, the env is stepped with ``initial_action``. An action that is infinite or
-    not in the action space is refused when it is chosen (``InvalidAction``), and not once it arrives.
+    Until the first one of an episode arrives, the env is stepped with ``initial_action``. Its zeros need not mean that
+    nothing is done: where 0 of a ``Discrete(3)`` is to sell, the first steps of each episode sell. An action that is
+    infinite or not in the action space is refused when it is chosen (``InvalidAction``), and not once it arrives.
 
     Args:
         env: The env to wrap.

@@ -50,6 +50,12 @@ def test_torchrl_s_own_check_passes(name):
     check_env_specs(env, seed=0)
 
 
+def test_its_repr_shows_the_vec():
+    env = SekaiTorchRLEnv(NCount([2, 3]))
+    assert repr(env) == "<SekaiTorchRLEnv <NCount num_envs=2> on cpu>"
+    assert repr(env) in repr(TransformedEnv(env, RewardSum()))
+
+
 @everywhere
 def test_torchrl_s_own_check_passes_on_every_backend(backend):
     with scripted(backend, T(2), T(3)) as vec:

@@ -95,7 +95,8 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
       space a named tuple;
     - ``mask_row`` (optional): which actions make sense, for ``action_mask()``. It is given ``mask`` as an int8 array of
       ones, (n,) for an action of ``Discrete(n)``, and writes 0 where one does not; for several choices ``mask`` is a
-      tuple of such arrays, or a named tuple (see ``sekai.space_utils.mask_space``). It is called when somebody asks;
+      tuple of such arrays, or a named tuple (see ``sekai.space_utils.mask_space``). It is called when somebody asks.
+      Both it and ``observe_row`` write into the array, ``mask[...] = ...``: ``mask = ...`` leaves it as it was;
     - ``derive_row`` (optional): from ``params`` to a named tuple of numbers, annotated like ``State``, at construction,
       when a parameter is changed, and when one is drawn; and ``prepare`` (optional), in plain Python: from the
       parameters that all sub-envs share to a named tuple of arrays and numbers. Both are ``derived`` in row functions;

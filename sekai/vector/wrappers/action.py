@@ -52,8 +52,9 @@ class _VecEpisodeActionWrapper(VecActionWrapper[ObsType, Any, Any]):
 class VecDelayAction(_VecEpisodeActionWrapper[ObsType]):
     """Hands each action on ``delay`` steps late, as ``DelayAction`` does for one env: latency.
 
-    Until the first one of its episode arrives, a sub-env is stepped with ``initial_action``. Of actions that are
-    infinite or not in the action space, those of frozen sub-envs left aside, the whole batch is refused
+    Until the first one of its episode arrives, a sub-env is stepped with ``initial_action``. Its zeros need not mean
+    that nothing is done: where 0 of a ``Discrete(3)`` is to sell, the first steps of each episode sell. Of actions that
+    are infinite or not in the action space, those of frozen sub-envs left aside, the whole batch is refused
     (``InvalidAction``) when it is given.
 
     Args:
