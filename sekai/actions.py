@@ -14,6 +14,22 @@ from sekai.batching.buffers import Buffers
 from sekai.batching.inputs import check_actions
 from sekai.errors import InvalidAction, InvalidObservation
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from sekai.spaces.space import name_instead
+
+
+def expected_action(space: Space[Any]) -> str:
+    """What an error message expects of an action: an element of its space, and no NaN or infinity, which a box holds.
+
+    Args:
+        space: The action space of one env.
+    """
+    return f"an element of {space}{', of finite numbers' * _holds_floats(space)}"
+
+
+def _holds_floats(space: Space[Any]) -> bool:
+    if isinstance(space, (Dict, Tuple)):
+        return any(map(_holds_floats, space.values() if isinstance(space, Dict) else space))
+    return space.dtype is None or space.dtype.kind == "f"
 
 
 class ActionCheck:
@@ -43,7 +59,7 @@ class ActionCheck:
         except InvalidObservation:
             is_in = False
         if not is_in:
-            raise InvalidAction(f"{where}: expected an element of {self._space}, of finite numbers, got {action!r}")
+            raise InvalidAction(f"{where}: expected {expected_action(self._space)}, got {action!r}")
 
     def batch(self, actions: Any, frozen: NDArray[np.bool_] | None) -> Any:
         """The batch in the space's dtypes; not copied where it fits already.
@@ -126,7 +142,7 @@ class _Map:
 
     def __init__(self, space: Space[Any], n: int | None, where: str) -> None:
         if not isinstance(space, Box):
-            raise TypeError(f"{where}: expected a Box action space, got {space}")
+            raise TypeError(f"{where}: expected a Box action space, got {name_instead(space, str(space))}")
         self.inner = space
         self._is_one, self._name = n is None, where
         self._where = where if n is None else f"{where}: step(actions)"

@@ -536,6 +536,25 @@ def test_actions_of_another_shape_name_the_policy(capsys, monkeypatch, verb):
     assert "expected" in err and "2)" in err
 
 
+def test_policies_that_workers_cannot_send_are_those_of_the_class(capsys, registry):
+    registry.register("Lambdas-v0", "toy_market:Lambdas")
+    registry.register("MadeInside-v0", "toy_market:MadeInside")
+    short = ("--num-envs", 2, "--steps", 3, "--mode", "proc", "--workers", 1)
+    for policy in ("up", "random"):
+        assert run_json(capsys, "run", "Lambdas-v0", *short, "--policy", policy)["policy"] == policy
+    err = refuse(capsys, "run", "MadeInside-v0", *short, "--policy", "up")
+    assert "expected one of random, got 'up'; its `policies` cannot be sent by worker processes" in err
+    err = refuse(capsys, "run", "MadeInside-v0", "--mode", "sync", "--policy", "upp")
+    assert "expected one of random, up, got 'upp' (did you mean 'up'?)" in err
+
+
+@pytest.mark.parametrize("mode", ["native", "sync", "proc"])
+def test_it_is_said_where_policies_are_looked_for(capsys, registry, mode):
+    registry.register("Corridor-v0", Corridor, vector_entry_point=CorridorVec)
+    err = refuse(capsys, "run", "Corridor-v0", "--policy", "up", "--num-envs", 2, "--mode", mode)
+    assert "expected one of random, got 'up'; others are looked for in an attribute `policies`" in err
+
+
 def test_a_mistyped_argument_of_an_env_that_hands_arguments_on(capsys, registry):
     class Steep(WalkVec):
         def __init__(self, num_envs, *, slope=1.0, **kwargs):

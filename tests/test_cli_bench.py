@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 import toy_market
-from row_toys import row_toys
+from row_toys import row_toys, up_row
 from toy_market import WalkVec
 
 from sekai.batching.info_list import InfoList
@@ -225,6 +225,18 @@ def test_threads_are_those_of_the_cell_and_restored(capsys, monkeypatch):
     run_json(capsys, "Walk-v0", "--modes", "native", "--num-envs", 2, "--threads", 1, "--profile")
     assert seen == {1}
     assert get_num_threads() == before
+
+
+def test_a_policy_of_one_row_acts_as_one_of_a_batch(capsys, monkeypatch):
+    monkeypatch.setattr(WalkVec, "policies", {**WalkVec.policies, "rows": lambda vec: up_row})
+    common = ("Walk-v0", "--num-envs", 3, "--set", "goal=2", "--seed", 1, "--json")
+    returns = {}
+    for policy in ("up-to-two", "rows"):
+        assert main(["run", *map(str, common), "--steps", "12", "--policy", policy]) == 0
+        returns[policy] = json.loads(capsys.readouterr().out)["return_mean"]
+    assert returns["rows"] == returns["up-to-two"] == 3.0
+    report = run_json(capsys, *common[:-1], *SHORT, "--modes", "native", "--policy", "rows")
+    assert report["policy"] == "rows" and report["cells"][0]["steps"] >= 5
 
 
 def test_settings_wrappers_and_policy_reach_the_environment(capsys, monkeypatch):

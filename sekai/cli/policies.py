@@ -8,9 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sekai.batching import layout
+from sekai.checks import did_you_mean
 from sekai.cli.common import CommandError
 from sekai.cli.options import RANDOM
 from sekai.errors import SekaiError
+from sekai.registry.build import entry_point_of
+from sekai.registry.entry_points import load_entry_point
+from sekai.rollouts.compiled import as_row_policy
 from sekai.seeding import make_seed_sequence, np_random
 
 if TYPE_CHECKING:
@@ -38,11 +42,21 @@ def _offered(vec: VecEnv[Any, Any], attribute: str) -> list[tuple[str, Any]]:
     """The items of a mapping that is an attribute of the market, those with a name."""
     try:
         offered = vec.get_attr(attribute)[0]
-    except (AttributeError, SekaiError):  # a worker process cannot send every function
+    except AttributeError:
         return []
+    except SekaiError:  # a worker process cannot send every function
+        offered = _in_the_class(vec, attribute)
     if not isinstance(offered, Mapping):
         return []
     return [(name, value) for name, value in offered.items() if isinstance(name, str)]
+
+
+def _in_the_class(vec: VecEnv[Any, Any], attribute: str) -> Any:
+    """The attribute as it stands in the class that sub-envs in worker processes are made of; None where it is none."""
+    if vec.spec is None:
+        return None
+    made_by = load_entry_point(entry_point_of(vec.spec, "proc"), vec.spec.id)
+    return getattr(made_by, attribute, None) if isinstance(made_by, type) else None
 
 
 def choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
@@ -59,14 +73,22 @@ def choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
             are none or leave nothing.
     """
     policy = build_policy(vec, name, seed)
-    return policy if name == RANDOM else _checked(policy, vec, f"--policy {name}: actions")
+    if name == RANDOM:
+        return policy
+    if getattr(policy, "is_kernel", False):  # what can be called for a batch checks more than its compiled row does
+        try:
+            policy = as_row_policy(policy, vec) or policy
+        except TypeError as error:
+            raise CommandError(f"--policy {name}: {error}") from error
+    return _checked(policy, vec, f"--policy {name}: actions")
 
 
 def build_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
     """The policy as the environment builds it (see ``choose_policy``): one of rows, say, which can be compiled."""
     offered: dict[str, PolicyFactory] = {**policies_of(vec), RANDOM: partial(_random_policy, seed=seed)}
     if name not in offered:
-        raise CommandError(f"--policy: expected one of {', '.join(sorted(offered))}, got {name!r}")
+        hint = did_you_mean(name, offered) or (_why_none(vec) if len(offered) == 1 else "")
+        raise CommandError(f"--policy: expected one of {', '.join(sorted(offered))}, got {name!r}{hint}")
     where = f"--policy {name}: policies[{name!r}]"
     try:
         policy = offered[name](vec)
@@ -76,6 +98,20 @@ def build_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
     if not callable(policy):
         raise CommandError(f"{where}: {_EXPECTED}; it returned {type(policy).__name__}")
     return policy
+
+
+def _why_none(vec: VecEnv[Any, Any]) -> str:
+    """What an error message says of an environment that seems to offer no policies."""
+    try:
+        vec.get_attr("policies")
+    except AttributeError:
+        pass
+    except SekaiError:
+        return "; its `policies` cannot be sent by worker processes, of which --mode sync has none"
+    return (
+        "; others are looked for in an attribute `policies` of the environment's class, a dict of functions that take "
+        "the VecEnv and return a policy"
+    )
 
 
 def _checked(policy: Policy, vec: VecEnv[Any, Any], where: str) -> Policy:

@@ -28,7 +28,7 @@ from sekai.spaces.masked_box import MaskedBox
 from sekai.spaces.multi_binary import MultiBinary
 from sekai.spaces.multi_discrete import MultiDiscrete
 from sekai.spaces.sequence import Sequence, stack_features
-from sekai.spaces.space import Space
+from sekai.spaces.space import Space, name_instead
 
 
 def _unknown(function: str, space: Any) -> Exception:
@@ -36,7 +36,7 @@ def _unknown(function: str, space: Any) -> Exception:
         return ValueError(f"{function}: {space!r} has elements of many lengths, so no vector of fixed length fits it")
     if isinstance(space, Space):
         return TypeError(f"{function}: no rule for {type(space).__name__}, add one with {function}.register")
-    return TypeError(f"{function}: expected a space, got {type(space).__name__}")
+    return TypeError(f"{function}: expected a space, got {name_instead(space, type(space).__name__)}")
 
 
 # --- flatdim -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 from sekai.checks import check_count
 from sekai.spaces.composite import Dict, Tuple, spread_seed
 from sekai.spaces.masked_box import MaskedBox
-from sekai.spaces.space import Space
+from sekai.spaces.space import Space, name_instead
 
 #: The chance that a sample ends before its next feature: 3 features on average.
 _STOP = 0.25
@@ -52,7 +52,8 @@ class Sequence(Space[Any]):
         seed: Any = None,
     ) -> None:
         if not isinstance(feature_space, Space):
-            raise TypeError(f"Sequence feature_space: expected a space, got {type(feature_space).__name__}")
+            got = name_instead(feature_space, type(feature_space).__name__)
+            raise TypeError(f"Sequence feature_space: expected a space, got {got}")
         self.feature_space = feature_space
         self.max_length = None if max_length is None else check_count(max_length, "Sequence max_length", minimum=0)
         self.stack = bool(stack)

@@ -16,6 +16,7 @@ from sekai.env import Env
 from sekai.errors import ResetRequired
 from sekai.results import ResetResult, StepResult
 from sekai.spaces import Space
+from sekai.spaces.space import name_instead
 from sekai.testing.actions import draw_actions
 from sekai.testing.values import describe, holds_lists, name_error, same
 
@@ -59,7 +60,7 @@ def check_env(
         is nothing to tell.
     """
     if not isinstance(env, Env):
-        return [f"expected an Env, got {describe(env)}"]
+        return [f"expected an Env, got {describe(env)}{_remedy(env)}"]
     problems = _check_spaces(env)
     if problems:
         return problems
@@ -122,12 +123,23 @@ def check_env(
     return check_env_restoring(env, actions, seed, first.outcomes) + hints
 
 
+def _remedy(wrong: Any) -> str:
+    """What to do about what is no Env."""
+    from sekai.vector import VecEnv  # here, to keep `import sekai` quick
+
+    kind = wrong if isinstance(wrong, type) else type(wrong)
+    if issubclass(kind, VecEnv):
+        factory = kind.__name__ if isinstance(wrong, type) else "factory"
+        return f"; check_vec_env({factory}) is for environments that are a VecEnv"
+    return f"; check_env({kind.__name__}()) takes an object" if issubclass(kind, Env) else ""
+
+
 def _check_spaces(env: Env[Any, Any]) -> list[str]:
     problems = []
     for name in _SPACES:
         space = getattr(env, name, None)
         if not isinstance(space, Space):
-            problems.append(f"{name}: expected a Space, got {describe(space)}")
+            problems.append(f"{name}: expected a Space, got {name_instead(space, describe(space))}")
             continue
         try:
             copied = pickle.loads(pickle.dumps(space))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sekai.checks import check_count
+from sekai.env import Env
 from sekai.seeding import check_seed
 from sekai.testing.values import describe
 
@@ -79,10 +80,14 @@ def check_vec_env(
         when there is nothing to tell.
 
     Raises:
-        TypeError: ``factory`` is not callable, as an id or a VecEnv is not; or ``num_envs``, ``n_steps`` or ``seed``
-            is no integer.
+        TypeError: ``factory`` is an Env or its class, or not callable, as an id or a VecEnv is not; or ``num_envs``,
+            ``n_steps`` or ``seed`` is no integer.
         ValueError: ``num_envs`` or ``n_steps`` is below 1, or ``seed`` negative.
     """
+    kind: type = factory if isinstance(factory, type) else type(factory)
+    if issubclass(kind, Env):
+        got = f"got {describe(factory)}; check_env(env) is for an Env"
+        raise TypeError(f"check_vec_env(factory): expected a callable that takes num_envs and builds a VecEnv, {got}")
     if not callable(factory):
         id = factory if isinstance(factory, str) else "SomeId-v0"
         raise TypeError(

@@ -538,6 +538,8 @@ def test_values_that_are_refused(name, value, error, message):
 def test_arguments_are_bound_as_python_binds_them():
     with pytest.raises(TypeError, match=r"Walk\(\) got an unexpected keyword argument 'sped'"):
         Walk(2, sped=1.0)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'sigm' \(did you mean 'sigma'\?\)"):
+        Walk(2, sigm=1.0)
     with pytest.raises(ValueError, match="num_envs: expected at least 1, got 0"):
         Walk(0)
     with pytest.raises(AttributeError, match="has no attribute 'sped'"):
@@ -727,7 +729,7 @@ def test_an_action_of_a_dict_is_refused_before_anything_changes(side, size):
     vec.reset(seed=0)
     actions = act(2)
     actions["side"][1], actions["size"][1, 1, 0] = side, size
-    with pytest.raises(InvalidAction, match=r"(?s)step\(actions\): expected finite numbers in Dict.* \(sub-env 1\)"):
+    with pytest.raises(InvalidAction, match=r"(?s)step\(actions\): expected an element of Dict.* \(sub-env 1\)"):
         vec.step(actions)
     assert vec.elapsed_steps.tolist() == [0, 0] and vec.small.tolist() == [-3, -3]
     vec.step(act(2))
@@ -868,7 +870,7 @@ def test_of_several_choices_the_first_that_is_none_is_named(action, said):
     vec.reset(seed=0)
     actions = np.zeros((3, 2), np.int64)
     actions[1] = action
-    with pytest.raises(InvalidAction, match=rf"in MultiDiscrete\(.*, got \[.*\]: {said} \(sub-env 1\)"):
+    with pytest.raises(InvalidAction, match=rf"an element of MultiDiscrete\(.*, got \[.*\]: {said} \(sub-env 1\)"):
         vec.step(actions)
 
 
@@ -937,7 +939,7 @@ def test_an_action_that_is_none_is_refused_by_name_and_changes_nothing(action, n
     vec.reset(seed=0), twin.reset(seed=0)
     actions = np.ones(n, np.int64)
     actions[n - 1] = action
-    expected = rf"step\(actions\): expected finite numbers in Discrete\(3\), got {action} \(sub-env {n - 1}\)"
+    expected = rf"step\(actions\): expected an element of Discrete\(3\), got {action} \(sub-env {n - 1}\)"
     with pytest.raises(InvalidAction, match=expected):
         vec.step(actions)
     assert_same_columns(vec.step(np.ones(n, np.int64)), twin.step(np.ones(n, np.int64)))
@@ -1213,6 +1215,15 @@ def test_a_class_that_is_refused(changes, message):
         market_of(**changes)
 
 
+def test_a_parameter_that_is_misspelt_in_a_check_is_named():
+    def check(params):
+        return params.feee > 0
+
+    odd = market_of(Params=OneParam, check=staticmethod(check))
+    with pytest.raises(AttributeError, match=r"^Odd\.check: .* no attribute 'feee' \(did you mean 'fee'\?\)$"):
+        odd(2)
+
+
 class OneParam(NamedTuple):
     fee: float | None = None
     levels: int = 2
@@ -1304,6 +1315,35 @@ def no_row_read(state, i):
     return state.total, False, False
 
 
+LIST, DICT = [1.0, 2.0], {"a": 1.0}
+
+
+@jit
+def reading_list(state, i):
+    return LIST[0], False, False
+
+
+@jit
+def reading_dict(state, i):
+    return DICT["a"], False, False
+
+
+def reading_list_around():
+    weights = [1.0, 2.0]
+
+    @jit
+    def read(state, i):
+        return weights[0], False, False
+
+    return read
+
+
+def outside(name, kind, source):
+    """A pattern of what is said of a global that cannot be compiled."""
+    got = f"{name}, from outside the function, is of type {kind}, which compiled code cannot read"
+    return f"{got}: expected .* tuple of numbers or a NumPy array there, or a field of .* {line_of(source)}$"
+
+
 @jit
 def opening(state, i):
     with open("a file"):
@@ -1340,9 +1380,24 @@ def line_of(source):
         ),
         (complex_reward, r"expected it to return a number and two bools .* got \(complex128, bool, bool\)$"),
         (no_row_read, r"expected it to return a number and two bools .* got \(an array of float64, bool, bool\)$"),
+        (reading_list, outside("LIST", "list", "return LIST[0], False, False")),
+        (reading_dict, outside("DICT", "dict", 'return DICT["a"], False, False')),
+        (reading_list_around(), outside("weights", "list", "return weights[0], False, False")),
         (opening, rf"Unsupported context manager in use {line_of('with open(')[:-2]}"),
     ],
-    ids=["two values", "in a helper", "parameter", "no row", "plain", "complex", "a column", "with"],
+    ids=[
+        "two values",
+        "in a helper",
+        "parameter",
+        "no row",
+        "plain",
+        "complex",
+        "a column",
+        "a list",
+        "a dict",
+        "a list around it",
+        "with",
+    ],
 )
 def test_a_step_that_cannot_be_compiled_is_named(step, message):
     vec = market_of(step_row=step)(2)

@@ -524,9 +524,14 @@ def test_what_does_not_fit_is_refused_and_changes_nothing():
         (wrapped.snapshot(), where + r"expected one of .*Rows, got one of .*Rows in .*VecRecordEpisodeStatistics"),
         (limited.snapshot(), where + "max_episode_steps: expected None, got 9"),
         (frozen.snapshot(), where + "the layout of its columns: absent: expected none, got bool"),
-        (own.snapshot(), where + "the layout of its columns: state.params.fee: expected none, got float64"),
+        (own.snapshot(), where + "fee: expected one value for all sub-envs, got one for each .*keep"),
     ):
         refused(lambda snapshot=snapshot: vec.restore(snapshot), ValueError, message)
+    mirrored = where + r"fee: expected one for each \(given so, or drawn\), got one value for all sub-envs; .*keep"
+    refused(lambda: own.restore(before), ValueError, mirrored)
+    for one, other in ((vec, own), (own, vec)):
+        one.restore(other.snapshot(), parameters="keep")
+    vec.restore(before)
     for call, error, message in (
         (lambda: vec.restore(before, [0, 1]), ValueError, "expected one of 1 or 2 sub-envs, got one of 4"),
         (lambda: vec.restore(before[[0, 1]], [0, 0]), ValueError, "expected each sub-env once, got"),

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sekai.checks import check_count
+from sekai.checks import check_count, did_you_mean
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from sekai.spaces.space import name_instead
 from sekai.vector.kernel.parameters import (
     Parameter,
     SharedParams,
@@ -167,7 +168,7 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
     for each in ("observation_space", "action_space"):
         spaces[each] = _static(market, each, None)
         if not isinstance(spaces[each], Space) and not callable(spaces[each]):
-            got = repr(spaces[each])
+            got = name_instead(spaces[each], repr(spaces[each]))
             raise TypeError(f"{name}.{each}: expected a sekai Space or a function of the parameters, got {got}")
     parallel_from = _static(market, "parallel_from", None)
     return Definition(
@@ -351,7 +352,8 @@ def make_space(definition: Definition, which: str, values: Values) -> tuple[Spac
     params = SharedParams(values, f"{definition.name}.{which}")
     made = space(params)
     if not isinstance(made, Space):
-        raise TypeError(f"{definition.name}.{which}: expected it to return a sekai Space, got {made!r}")
+        got = name_instead(made, repr(made))
+        raise TypeError(f"{definition.name}.{which}: expected it to return a sekai Space, got {got}")
     return made, paths_read(params)
 
 
@@ -387,7 +389,8 @@ def bind_parameters(definition: Definition, given: dict[str, Any]) -> Any:
     names, defaults = definition.params.fields, definition.params.kind._field_defaults
     for name in given:
         if name not in names:
-            raise TypeError(f"{definition.name}() got an unexpected keyword argument {name!r}")
+            hint = did_you_mean(name, (*names, *_OF_AN_ENV))
+            raise TypeError(f"{definition.name}() got an unexpected keyword argument {name!r}{hint}")
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
         raise TypeError(f"{definition.name}() missing required keyword arguments: {', '.join(map(repr, missing))}")
@@ -410,4 +413,9 @@ def check_parameters(definition: Definition, given: dict[str, Any]) -> Values:
                 require_no_verdict(definition.plain["check"](params), f"{definition.name}.check")
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{error}{where}") from None
+            except AttributeError as error:
+                if not isinstance(error.obj, tuple) or not hasattr(error.obj, "_fields"):
+                    raise
+                hint = did_you_mean(str(error.name), error.obj._fields)
+                raise AttributeError(f"{definition.name}.check: {error}{hint}") from error
     return values

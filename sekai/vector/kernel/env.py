@@ -545,6 +545,8 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         if keep_parameters:
             self._snapshot_memory.require_shapes(kept.shared)
             kept = self._snapshot_memory.with_own_parameters(rows, kept)
+        else:
+            self._snapshot_memory.require_own_parameters(kept.columns)
         prepare = self._snapshot_memory.restorer if self._is_fused else super()._snapshot_restorer
         commit = prepare(rows, kept, keep_parameters)
         if keep_parameters:

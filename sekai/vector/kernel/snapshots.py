@@ -123,6 +123,24 @@ class MemoryRows:
         )
         require_equal(expected, got, "restore(snapshot)")
 
+    def require_own_parameters(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """ValueError where a snapshot has a number for each sub-env of a parameter that is one for all here, or not so.
+
+        Args:
+            columns: Those of the snapshot.
+        """
+        if self.fits(columns):
+            return
+        here, there = (
+            {name.removeprefix(_PARAMS) for name in names if name.startswith(_PARAMS)}
+            for names in ([each.name for each in self._slab.columns], columns)
+        )
+        for path in sorted(here ^ there):
+            words = "one value for all sub-envs", "one for each (given so, or drawn)"
+            expected, got = reversed(words) if path in here else words
+            remedy = 'restore(snapshot, parameters="keep") of the market leaves parameters as they are here'
+            raise ValueError(f"restore(snapshot): {path}: expected {expected}, got {got}; {remedy}")
+
     def with_own_parameters(self, rows: NDArray[np.intp], kept: Kept) -> Kept:
         """What was kept of some rows, with the parameters that these have of their own in place of those."""
         now = {f"state.{name}": column for name, column in self._vec._snapshot_rows(rows).items()}

@@ -24,6 +24,7 @@ from sekai.snapshots.attributes import StateByAttributes, require_untouched
 from sekai.snapshots.columns import spread
 from sekai.snapshots.snapshot import Kept
 from sekai.spaces import Space, mask_space
+from sekai.spaces.space import name_instead
 from sekai.types import ActType, InfoArrays, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.native.clock import Clock
@@ -148,7 +149,8 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         self.num_envs = check_count(num_envs, "num_envs")
         for name, space in (("observation_space", observation_space), ("action_space", action_space)):
             if not isinstance(space, Space):
-                raise TypeError(f"{name}: expected a sekai Space, got {type(space).__name__}")
+                got = name_instead(space, type(space).__name__)
+                raise TypeError(f"{name}: expected a sekai Space, got {got}")
         self.observation_space = observation_space
         self.action_space = action_space
         self.autoreset = bool(autoreset)
