@@ -67,8 +67,24 @@ def with_parameters(policy: Callable[..., None]) -> Callable[..., None]:
     return jit(act_without)
 
 
+def act_on_batch(
+    policy: Callable[..., None], parameters: Any, observations: NDArray[Any], actions: NDArray[Any]
+) -> None:
+    """Let a row policy act on a batch, as a compiled rollout does.
+
+    Args:
+        policy: ``policy(parameters, observation, action)``, compiled.
+        parameters: What it is given.
+        observations: (n, ...), which it cannot write to.
+        actions: (n, ...), written.
+    """
+    observations = observations.view()
+    observations.flags.writeable = False
+    _batch_of(policy)(parameters, unwritten(actions.dtype), observations, actions)
+
+
 @functools.lru_cache(maxsize=64)
-def batch_of(policy: Callable[..., None]) -> Callable[..., None]:
+def _batch_of(policy: Callable[..., None]) -> Callable[..., None]:
     """A row policy for a batch: ``act_on(parameters, before, observations, actions)``, as in ``act``."""
 
     def act_on(parameters: Any, before: Any, observations: NDArray[Any], actions: NDArray[Any]) -> None:
