@@ -141,27 +141,41 @@ def as_integers(values: Any) -> NDArray[Any] | None:
     return numbers.astype(np.uint64) if each and is_exact else None
 
 
-def check_reward_bounds(least: Any, greatest: Any, where: str) -> tuple[float | None, float | None]:
-    """The bounds that rewards are clipped to; None for no bound.
+def check_reward_bounds(least: Any, greatest: Any, where: str, n: int | None = None) -> tuple[Any, Any]:
+    """The bounds that rewards are clipped to: floats, arrays float64 (n,), or None for no bound.
 
     Args:
-        least: The lower one.
-        greatest: The upper one.
+        least: The lower one, a number or an array of one; for many rewards also of one each.
+        greatest: The upper one, likewise.
         where: What the error message begins with.
+        n: How many rewards are clipped at once; None for one.
 
     Raises:
-        TypeError: One is no number.
-        ValueError: There is none, one is NaN, or they are not in order.
+        TypeError: One is no number, nor an array of numbers.
+        ValueError: There is none, one is NaN or of another shape, or they are not in order.
     """
-    bounds = []
-    for name, bound in (("min_reward", least), ("max_reward", greatest)):
-        number = None if bound is None else as_real(bound)
-        if number is None and bound is not None:
-            raise TypeError(f"{where}: {name}: expected a number or None, got {bound!r}")
-        bounds.append(number)
-    low, high = bounds
+    low = _reward_bound(least, f"{where}: min_reward", n)
+    high = _reward_bound(greatest, f"{where}: max_reward", n)
     if low is None and high is None:
         raise ValueError(f"{where}: expected a min_reward or a max_reward, got neither")
-    if not (-math.inf if low is None else low) <= (math.inf if high is None else high):
-        raise ValueError(f"{where}: expected min_reward <= max_reward, got {least} and {greatest}")
+    if not np.all((-math.inf if low is None else low) <= (math.inf if high is None else high)):
+        raise ValueError(f"{where}: expected min_reward <= max_reward, got {low} and {high}")
     return low, high
+
+
+def _reward_bound(bound: Any, name: str, n: int | None) -> Any:
+    number = None if bound is None else as_real(bound)
+    if bound is None or number is not None:
+        return number
+    try:
+        array = as_numbers(bound, name)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a number or None, got {bound!r}") from None
+    if array.size == 1 and array.ndim <= 1:
+        return float(array.item())
+    if n is None or array.shape != (n,):
+        expected = "a number" if n is None else f"a number, or an array of shape ({n},) (num_envs)"
+        raise ValueError(f"{name}: expected {expected}, got shape {array.shape}")
+    each = np.array(array, np.float64)
+    each.flags.writeable = False  # another one is assigned, and checked
+    return each

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.checks import did_you_mean
-from sekai.delegation import FromInner
+from sekai.delegation import FromInner, require_no_mask
 from sekai.mirror import AsyncMirror
 from sekai.results import ResetResult, StepResult
 from sekai.seeding import np_random
@@ -303,6 +304,23 @@ def _owns(layer: Env[Any, Any], name: str) -> bool:
     return False
 
 
+def _levels_above(wrapper: Wrapper[Any, Any, Any, Any]) -> int:
+    """How far up from ``Wrapper.__init__`` the wrapper is being made, as the ``stacklevel`` of a warning.
+
+    Between the two are the ``__init__`` of its classes, as many as have one, and functions of the kit.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    levels = 1
+    while frame is not None and frame.f_back is not None:
+        first = frame.f_code.co_varnames[:1]
+        is_own = frame.f_code.co_name == "__init__" and any(frame.f_locals.get(name) is wrapper for name in first)
+        if not is_own and frame.f_globals.get("__name__", "").partition(".")[0] != "sekai":
+            break
+        frame = frame.f_back
+        levels += 1
+    return levels
+
+
 class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActType]):
     """Transparent wrapper around an env; base of everything that changes a part of one.
 
@@ -344,7 +362,7 @@ class Wrapper(Env[WObsType, WActType], Generic[WObsType, WActType, ObsType, ActT
                 f"{own.__name__} around AutoReset: expected AutoReset outermost, got it inside, where the resets that "
                 f"it makes pass by {own.__name__}.reset(); wrap it the other way round",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=_levels_above(self),
             )
 
     def step(self, action: WActType) -> StepResult[WObsType]:
@@ -552,11 +570,7 @@ class ActionWrapper(Wrapper[ObsType, WActType, ObsType, ActType], ABC, Generic[O
         Raises:
             NotImplementedError: The inner env has a mask, which is of the actions that come out of ``action()``.
         """
-        if not self.env.has_action_mask:
-            return None
-        expected = f"expected one of the actions that it takes, got that of what it hands to {self.env}"
-        remedy = "write action_mask(), or ask only where has_action_mask is True"
-        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}; {remedy}")
+        require_no_mask(self, self.env)
 
     @property
     def has_action_mask(self) -> bool:

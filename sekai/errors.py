@@ -15,6 +15,7 @@ class EnvNotFound(SekaiError, LookupError):
     Attributes:
         id: The id that was looked up.
         suggestions: Registered ids that come close to it.
+        remedy: What else might help, a sentence for the message.
     """
 
     def __init__(self, id: str, suggestions: Sequence[str] = (), remedy: str = "") -> None:
@@ -41,7 +42,7 @@ class InvalidAction(SekaiError, ValueError):
 
 
 class InvalidObservation(SekaiError, ValueError):
-    """An environment returned an observation of another shape, dtype or structure than its space."""
+    """An observation is of another shape, dtype or structure than its space, or a wrapper cannot show it in its own."""
 
 
 class ResetRequired(SekaiError, RuntimeError):
@@ -84,3 +85,11 @@ class VecEnvWorkerError(SekaiError, RuntimeError):
 
     def __reduce__(self) -> tuple[type[VecEnvWorkerError], tuple[int, str, str, str]]:
         return type(self), (self.rank, self.exc_type, self.message, self.remote_traceback)
+
+
+class VecEnvAttributeError(VecEnvWorkerError, AttributeError):
+    """An attribute of a sub-env in a worker process could not be read, changed or called, with an AttributeError there.
+
+    So ``except AttributeError`` hears of an unknown name on every backend. One in a ``step()`` or ``reset()`` is a
+    ``VecEnvWorkerError`` like any other exception.
+    """

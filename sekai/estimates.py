@@ -16,19 +16,17 @@ Blocks are twice as long as the longest episode of L steps, and two biases are t
 
 Of few blocks the error is itself uncertain, and low more often than not, so that 1.96 errors to both sides hold the
 true mean less often than in 95% of cases. Measured on windows of independent normal steps, 1,000 windows of L of 5,000
-steps (the mean error over the true one; how often 1.96 errors hold the mean):
+steps (the share of pairs that blocks hold; the mean error over the true one; how often 1.96 errors hold the mean):
 
-====  =====  ==========  ======
-   L  share  error/true  within
-====  =====  ==========  ======
-  50   0.02        1.01     95%
- 200   0.08        1.00     93%
- 300   0.12        0.95     92%
- 400   0.17        0.93     90%
- 500   0.21        0.93     88%
- 700   0.29        0.87     86%
-1000   0.42        0.82     80%
-====  =====  ==========  ======
+| L | share | error/true | within |
+|---:|---:|---:|---:|
+| 50 | 0.02 | 1.01 | 95% |
+| 200 | 0.08 | 1.00 | 93% |
+| 300 | 0.12 | 0.95 | 92% |
+| 400 | 0.17 | 0.93 | 90% |
+| 500 | 0.21 | 0.93 | 88% |
+| 700 | 0.29 | 0.87 | 86% |
+| 1000 | 0.42 | 0.82 | 80% |
 
 and of 5 episodes far apart, a share of 0.2: 1.03, 90%; of two: 0.89, 74%. So above a fifth there is no estimate: the
 history holds too few episodes. That is where windows are longer than about a tenth of it.

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from sekai.batching.blocks import RowBlocks
 from sekai.batching.buffers import Buffers
 from sekai.batching.flat import flatten_batch
 from sekai.checks import check_integer
 from sekai.errors import InvalidObservation
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, flatten_space
 from sekai.spaces.bounds import check_dtype
-
-#: Numbers that are worked on at once: few enough for what lies between two lines of arithmetic to stay in a cache.
-_BLOCK = 1 << 15
 
 
 class Rescaling:
@@ -69,30 +67,15 @@ class Rescaling:
         # Of a number that cannot vary there is only the lower bound.
         factor = np.divide(new_width, width, out=np.ones(space.shape), where=width > 0)
         origin, target = (np.where(below, ends[0], np.where(above, ends[1], 0.0)) for ends in (old, new))
-        self._size = max(1, factor.size)
-        self._rows = max(1, _BLOCK // self._size)
-        self._terms = [self._repeated(each) for each in (origin, factor, target, *new, space.low, space.high)]
-
-    def _repeated(self, numbers: NDArray[Any]) -> Any:
-        """A number where all are the same, else one for each of a block of rows.
-
-        A loop over the few numbers of one row would take longer than the arithmetic.
-        """
-        if numbers.size and (numbers == numbers.flat[0]).all():
-            return numbers.flat[0]
-        return np.tile(numbers.reshape(-1), self._rows)
+        self._terms = RowBlocks(origin, factor, target, *new, space.low, space.high)
 
     def __call__(self, batch: NDArray[Any], buffers: Buffers | None = None) -> NDArray[Any]:
         """The batch on the other scale, in a new array."""
         dtype = self.space.dtype
         out = np.empty(batch.shape, dtype) if buffers is None else buffers.take(batch.shape, dtype)
         flat, result = np.ascontiguousarray(batch).reshape(-1), out.reshape(-1)
-        block = self._rows * self._size
-        for begin in range(0, flat.size, block):
-            part = flat[begin : begin + block]
-            origin, factor, target, low, high, least, most = (
-                each[: part.size] if isinstance(each, np.ndarray) else each for each in self._terms
-            )
+        for block, (origin, factor, target, low, high, least, most) in self._terms.of(flat.size):
+            part = flat[block]
             scaled = part.astype(np.float64)
             scaled -= origin
             scaled *= factor
@@ -102,7 +85,7 @@ class Rescaling:
             # Rounding is not to lead out of the space. (Several times as quick as np.clip with arrays.)
             np.maximum(scaled, low, out=scaled, where=inside)
             np.minimum(scaled, high, out=scaled, where=inside)
-            result[begin : begin + block] = scaled
+            result[block] = scaled
         return out
 
 
@@ -136,6 +119,7 @@ class Casting:
 
     def __init__(self, space: Space[Any], dtype: DTypeLike, where: str) -> None:
         self.dtype = dtype = check_dtype(dtype, where)
+        self._limits = _limits_of(dtype)
         self._where = where
         if isinstance(space, MultiDiscrete) and dtype.kind in "iu":
             self.space: Space[Any] = MultiDiscrete(space.nvec, dtype=dtype, start=space.start)
@@ -156,18 +140,39 @@ class Casting:
         """The batch in the other dtype, in a new array.
 
         Raises:
-            InvalidObservation: A number has no place among the integers of the dtype, or is NaN.
+            InvalidObservation: A number has no place among the integers of the dtype or is NaN, or is beyond the
+                greatest float; infinities and NaN stay floats.
         """
-        if self.dtype.kind in "iu" and batch.size and not np.can_cast(batch.dtype, self.dtype):
-            limits = np.iinfo(self.dtype)
+        if batch.size and not np.can_cast(batch.dtype, self.dtype):
             least, most = batch.min().item(), batch.max().item()  # Python compares these with integers exactly
-            if not (least > limits.min - 1 and most < limits.max + 1):
-                raise InvalidObservation(
-                    f"{self._where}: expected numbers that fit {self.dtype}, got some from {least} to {most}"
-                )
+            low, high = self._limits
+            if self.dtype.kind != "f":
+                if not (least > low - 1 and most < high + 1):
+                    raise self._misfit(f"some from {least} to {most}")
+            elif not (least >= low and most <= high):
+                self._require_finite(batch)
         out = np.empty(batch.shape, self.dtype) if buffers is None else buffers.take(batch.shape, self.dtype)
         np.copyto(out, batch, casting="unsafe")
         return out
+
+    def _require_finite(self, batch: NDArray[Any]) -> None:
+        """InvalidObservation where a number, and no infinity, is infinite in the dtype, a float."""
+        with np.errstate(over="ignore"):
+            lost = np.isfinite(batch) & np.isinf(batch.astype(self.dtype))
+        if lost.any():
+            raise self._misfit(batch[lost][0])
+
+    def _misfit(self, got: Any) -> InvalidObservation:
+        return InvalidObservation(f"{self._where}: expected numbers that fit {self.dtype}, got {got}")
+
+
+def _limits_of(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The least and the greatest number of a dtype."""
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind == "f":
+        return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
 
 
 def _cast_bound(bound: NDArray[Any], dtype: np.dtype[Any], where: str) -> NDArray[Any]:
@@ -178,7 +183,7 @@ def _cast_bound(bound: NDArray[Any], dtype: np.dtype[Any], where: str) -> NDArra
             cast = bound.astype(dtype)
         fits = np.isfinite(cast) == finite
     else:
-        limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        limits = _limits_of(dtype)
         whole = np.where(finite, bound, 0)
         inside = (whole >= limits[0]) & (whole <= limits[1])
         if bound.dtype.kind == "f":  # whose largest integer of 64 bits is one too large
@@ -271,17 +276,28 @@ class Timing:
         else:
             joined = Dict({"obs": space, "time": time})
         self._joined = joined
-        self._limit = limit if normalize_time else None
+        self._limit = limit
+        self._normalizes = normalize_time
+        self._where = where
         self._key = time_key
         self._flat = flatten_space(joined) if flatten else None
         self.space: Space[Any] = joined if self._flat is None else self._flat
 
     def __call__(self, batch: Any, times: NDArray[np.int64], buffers: Buffers | None = None) -> Any:
-        """A batch with the times, int64 (n,), beside it, in new arrays where it is flattened."""
-        if self._limit is None:
-            time: NDArray[Any] = times.astype(np.int32)[:, None]
+        """A batch with the times, int64 (n,), beside it, in new arrays where it is flattened.
+
+        Raises:
+            InvalidObservation: A time is beyond the limit, so that it is not in the space.
+        """
+        if times.max(initial=0) > self._limit:
+            raise InvalidObservation(
+                f"{self._where}: expected at most {self._limit} steps in an episode, the limit that there was when it "
+                f"was wrapped, got {times.max()}; change the limit before it is wrapped, or wrap it anew"
+            )
+        if self._normalizes:
+            time: NDArray[Any] = (times / self._limit).astype(np.float32)[:, None]
         else:
-            time = (times / self._limit).astype(np.float32)[:, None]
+            time = times.astype(np.int32)[:, None]
         if self._kind is Dict:
             joined: Any = {**batch, self._key: time}
         elif self._kind is Tuple:

@@ -7,7 +7,7 @@ of a class that is not frozen: the ``object.__setattr__`` calls of a frozen data
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,6 @@ class _Record:
 
     __slots__ = ()
 
-    #: What returns it.
-    _call: ClassVar[str]
-
     if not TYPE_CHECKING:  # a type checker finds it by itself, as long as there is no such method
 
         def __iter__(self) -> Any:
@@ -43,10 +40,9 @@ class _Record:
 
 def _line_to_write(record: Any, done: str) -> str:
     fields = ", ".join(f"result.{name}" for name in record.__dataclass_fields__)
-    return (
-        f"{type(record).__name__} is read by name and cannot be {done}: write `result = {record._call}`, "
-        f"and then {fields}"
-    )
+    # Several calls return it (reset(), reset_envs(), await async_reset(), ...), so that none is named.
+    remedy = f"write `result = ...` with the same call in place of the dots, and then {fields}"
+    return f"{type(record).__name__} is read by name and cannot be {done}: {remedy}"
 
 
 class _StepFields(_Record, Generic[ObsType]):
@@ -74,7 +70,6 @@ class StepResult(_StepFields[ObsType]):
     info: InfoDict
 
     __slots__ = ()
-    _call = "env.step(action)"
 
     def __new__(
         cls, observation: ObsType, reward: float, terminated: bool, truncated: bool, info: InfoDict
@@ -112,8 +107,6 @@ class ResetResult(_Record, Generic[ObsType]):
     observation: ObsType
     info: InfoDict
 
-    _call = "env.reset()"
-
     @property
     def done(self) -> bool:
         """Always False: an episode that has just begun has not ended."""
@@ -145,7 +138,6 @@ class VecStepResult(_VecStepFields[ObsType]):
     infos: list[InfoDict]
 
     __slots__ = ()
-    _call = "vec.step(actions)"
 
     def __new__(
         cls,
@@ -187,8 +179,6 @@ class VecResetResult(_Record, Generic[ObsType]):
 
     observations: ObsType
     infos: list[InfoDict]
-
-    _call = "vec.reset()"
 
     @property
     def dones(self) -> NDArray[np.bool_]:

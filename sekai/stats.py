@@ -255,6 +255,11 @@ class RunningMeanStd(ArrayStats):
         shape: Shape of one sample.
         epsilon: Weight of the prior, in samples; ``count`` starts there.
 
+    Attributes:
+        mean: float64 (*shape).
+        var: float64 (*shape), of the population.
+        count: Samples so far, and ``epsilon``.
+
     Raises:
         ValueError: ``epsilon`` is negative.
     """
@@ -291,6 +296,8 @@ class ExponentialMovingStats(ArrayStats):
         halflife: Updates after which a batch counts half.
 
     Attributes:
+        mean: float64 (*shape).
+        var: float64 (*shape), of the population.
         decay: What one update multiplies the weight of all earlier batches by, ``0.5 ** (1 / halflife)``.
         weight: Total weight of the batches so far.
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.kernels.rolling import batch_of
+from sekai.kernels.rolling import act_on_batch
 
 
 class RowPolicy(ABC):
@@ -41,10 +41,8 @@ class RowPolicy(ABC):
     def __call__(self, observations: NDArray[np.floating[Any]]) -> NDArray[Any]:
         """Actions, (N, width), for a batch of observations (N, numbers)."""
         row, parameters = self._rule()
-        observations = observations.view()
-        observations.flags.writeable = False  # as in a compiled rollout
         actions = np.empty((len(observations), self.width), self.dtype)
-        batch_of(row)(parameters, observations, actions)
+        act_on_batch(row, parameters, observations, actions)
         return actions
 
 

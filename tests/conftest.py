@@ -13,7 +13,17 @@ import pytest
 NEEDS = {
     **{
         f"compat/test_gymnasium_{part}.py": ("gymnasium",)
-        for part in ("env", "from_vector", "next_step", "registration", "reset_mask", "spaces", "vector", "wrappers")
+        for part in (
+            "env",
+            "from_vector",
+            "names",
+            "next_step",
+            "registration",
+            "reset_mask",
+            "spaces",
+            "vector",
+            "wrappers",
+        )
     },
     "compat/test_cart_pole.py": ("gymnasium",),
     "compat/test_stable_baselines3.py": ("stable_baselines3", "sb3_contrib"),
@@ -106,6 +116,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     order = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: order.get(item.path.relative_to(here).as_posix(), len(FIRST)))
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        for item in items:
+            if item.get_closest_marker("compiled"):
+                item.add_marker(pytest.mark.skip(reason="takes long, or finds nothing, without compilation"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -94,3 +94,9 @@ def row_toys(scripts: Any, *, r0: Any = (0.0,), i0: Any = None, **kwargs: Any) -
     """A market of these scripts, whose infos are at most "why", and "new" of a reset."""
     shown, i0 = tuple(scripts[0][0][4]), i0 or {}
     return showing(shown, tuple(i0))(len(scripts), script=Script(scripts, shown), first=r0[0], **i0, **kwargs)
+
+
+@jit
+def up_row(observation, action):
+    """A policy of one row, for what takes 0 or 1: one until the first number of an observation is 2."""
+    action[0] = 1 if observation[0] < 2.0 else 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from masked_envs import Combined, Corridor, CorridorVec
+from masked_envs import Combined, Corridor, CorridorVec, mask_at
 from spaces_catalogue import same
 from toys import T, Toy
 
 import sekai
-from sekai import ActionMaskObservation, Box, Discrete, InvalidAction, check_env
+from sekai import ActionMaskObservation, Box, Discrete, InvalidAction, MultiDiscrete, check_env
 from sekai.space_utils import full_mask, mask_space
 from sekai.vector.native.single import SingleEnv
 
@@ -63,6 +63,27 @@ def test_other_actions_have_another_mask():
     assert Mirrored(Toy(T(3), act=Discrete(3))).action_mask() is None
 
 
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda env: sekai.RepeatAction(env, 3),
+        lambda env: sekai.DelayAction(env, 1),
+        lambda env: sekai.StickyAction(env, 0.5),
+    ],
+    ids=["repeat", "delay", "sticky"],
+)
+def test_an_action_that_is_not_taken_once_and_now_has_no_mask(wrap):
+    env = at(2, wrap(Corridor()))
+    assert not env.has_action_mask
+    with pytest.raises(NotImplementedError, match=r"Action.action_mask\(\): expected one of the actions that it takes"):
+        env.action_mask()
+    with pytest.raises(ValueError, match=r"expected an env with an action_mask\(\)"):
+        ActionMaskObservation(env)
+    assert wrap(Toy(T(3))).action_mask() is None
+    inside = wrap(ActionMaskObservation(Corridor()))
+    assert inside.reset(seed=0).observation["action_mask"].shape == (3,) and not inside.has_action_mask
+
+
 class Resting(Toy):
     def action_mask(self):
         return [0, 1]
@@ -90,6 +111,34 @@ def test_the_mask_is_shown(kind):
     move = shown["action_mask"]["move"] if kind is Combined else shown["action_mask"]
     assert same(move, np.int8([1, 1, 0])) and shown["observation"].tolist() == [2]
     assert check_env(env) == []
+
+
+class Live(Corridor):
+    """Keeps its mask as an array, which it writes to."""
+
+    def __init__(self, length=4, dtype=np.int8, space=None):
+        super().__init__(length)
+        self.mask = np.ones(3, dtype)
+        self.action_space = Discrete(3) if space is None else space
+
+    def action_mask(self):
+        self.mask[:] = mask_at(self.position)
+        return (self.mask,) if isinstance(self.action_space, MultiDiscrete) else self.mask
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.bool_])
+@pytest.mark.parametrize("space", [Discrete(3), MultiDiscrete([3]), Box(0, 1, (3,))], ids=["one", "several", "numbers"])
+def test_a_mask_that_was_shown_stays_as_it_was(space, dtype):
+    env = ActionMaskObservation(Live(dtype=dtype, space=space))
+    env.reset(seed=0)
+    seen = []
+    for position in (0, 2, -2):
+        env.unwrapped.position = position
+        seen.append(env.observation(env.unwrapped.observed())["action_mask"])
+    shown = [mask[0] if isinstance(mask, tuple) else mask for mask in seen]
+    assert [mask.tolist() for mask in shown] == [[1, 1, 1], [1, 1, 0], [0, 1, 1]]
+    shown[0][:] = 0
+    assert env.unwrapped.mask.any()
 
 
 def test_the_mask_of_a_state_that_is_gone_allows_everything():
@@ -140,6 +189,12 @@ class Wide(Corridor):
         return np.ones(4)
 
 
+class Alternating(Live):
+    def action_mask(self):
+        self.mask[2] = 1 - self.mask[2]
+        return self.mask
+
+
 class Closed(Corridor):
     def action_mask(self):
         return [False, False, False]
@@ -164,12 +219,13 @@ class Ageing(Corridor):
     ("kind", "text"),
     [
         (Drawn, r"action_mask\(\): expected the same when it is called again, got"),
+        (Alternating, r"action_mask\(\): expected the same when it is called again, got"),
         (Ageing, r"expected the same run whether or not action_mask\(\) is called, got"),
         (Unmasked, "InvalidAction"),
         (Wide, r"action_mask\(\): expected bools or integers, got dtype float64"),
         (Closed, r"action_mask\(\): expected at least one action to be left, got \[0 0 0\]"),
     ],
-    ids=["draws", "moves", "none", "no mask", "nothing left"],
+    ids=["draws", "alternates", "moves", "none", "no mask", "nothing left"],
 )
 def test_the_checker_finds_faulty_masks(kind, text):
     with pytest.raises(AssertionError, match=text):

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from broken_markets import GoodVec, NestedVec
 from findings import N_STEPS, accepted, like, the_only_finding
+from masked_envs import Corridor
 
+from sekai.env import Env
 from sekai.errors import InvalidAction
+from sekai.kernels import jit
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Tuple
-from sekai.testing import check_vec_env
-from sekai.vector import NativeVecEnv, VecRecordEpisodeStatistics
+from sekai.testing import check_env, check_vec_env
+from sekai.testing.rebound import rebound_hints
+from sekai.vector import KernelVecEnv, NativeVecEnv, VecRecordEpisodeStatistics
+from sims.market_making import MarketMakingVecEnv
+from sims.order_book import LimitOrderBookVecEnv
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -188,3 +196,181 @@ def test_lists_are_looked_at_as_the_arrays_they_become():
             return super()._observe().tolist()
 
     assert the_only_finding(Lists) == HINTS[NumbersForFlags]
+
+
+# -- names that nobody looks for ---------------------------------------------------------------------------
+
+
+class Misspelt(GoodVec):
+    _reset_infos = NativeVecEnv._reset_infos
+
+    def _reset_info(self, indices):
+        return {"level": self.level[indices]}
+
+    def action_masks(self):
+        return np.ones((self.num_envs, 1), bool)
+
+
+class Helped(GoodVec):
+    """Has both, and helpers."""
+
+    def _reset_info(self, index):
+        return self.age[index]
+
+    def _observe_row(self, index):
+        return self._observe()[index]
+
+
+class MisspeltEnv(Corridor):
+    action_mask = Env.action_mask
+
+    def action_masks(self):
+        return Corridor.action_mask(self)
+
+    def step(self, action):
+        return super().step(1)
+
+
+def test_a_name_that_is_nearly_one_that_is_looked_for_is_a_hint():
+    text = "it is none of the names that are looked for; is"
+    assert check_vec_env(Misspelt, num_envs=2, n_steps=5) == [
+        f"hint: Misspelt._reset_info: {text} _reset_infos meant?",
+        f"hint: Misspelt.action_masks: {text} _action_mask meant?",
+    ]
+    assert check_vec_env(Helped, num_envs=2, n_steps=5) == []
+    assert check_env(MisspeltEnv(), n_steps=5) == [f"hint: MisspeltEnv.action_masks: {text} action_mask meant?"]
+
+
+# -- names that are given to something else ----------------------------------------------------------------
+
+
+class Position(NamedTuple):
+    held: np.float64
+
+
+@jit
+def begin_row(state, i):
+    state.held[i] = 0.0
+
+
+@jit
+def hold_row(state, i):
+    state.held[i] += 1.0
+    return 0.0, state.held[i] > 2.0, False
+
+
+@jit
+def show_row(state, i, observation):
+    observation[0] = state.held[i]
+
+
+class Holder(KernelVecEnv):
+    State = Position
+    reset_row, step_row, observe_row = begin_row, hold_row, show_row
+    observation_space, action_space = Box(0.0, 3.0, (1,)), Discrete(3)
+
+
+@jit
+def mask_of_an_array(mask):
+    mask = np.array([1, 1, 0])  # noqa: F841
+
+
+@jit
+def mask_of_a_list(mask):
+    mask = [1, 1, 1]
+    mask[2] = 0
+
+
+@jit
+def mask_among_others(state, i, mask):
+    """Neither mask is written into."""
+    if state.held[i] > 0.0:
+        mask, two = np.ones(3), 2
+        mask[two] = 0
+
+
+@jit
+def observation_of_an_array(state, i, observation):
+    observation = np.array([state.held[i]])  # noqa: F841
+
+
+@jit
+def mask_by_item(mask):
+    mask[0] = 0
+    mask = np.ones(3)  # noqa: F841
+
+
+@jit
+def mask_by_its_part(mask):
+    mask = mask[1:]
+    mask[0] = 0
+
+
+@jit
+def masks_of_a_tuple(mask):
+    first, second = mask
+    first[0], second[1] = 0, 0
+
+
+@jit
+def mask_in_place(mask):
+    mask *= 0
+    mask[0] = 1
+
+
+@jit
+def mask_beside_an_inner_name(mask):
+    count = sum([mask for mask in range(3)])
+    mask[count - 3] = 0
+
+
+def rebound_in(text):
+    """What a hint says of the first line of this file that has a text."""
+    line = next(k for k, each in enumerate(Path(__file__).read_text("utf-8").splitlines(), 1) if text in each)
+    return f"({__file__}, line {line}): assigns to the name "
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (mask_of_an_array, "mask = np.array([1"),
+        (mask_of_a_list, "mask = [1"),
+        (mask_among_others, "mask, two = np"),
+        (observation_of_an_array, "observation = np.array([s"),
+    ],
+    ids=["array", "list", "among others", "observation"],
+)
+def test_a_row_function_that_assigns_to_the_name_of_what_it_is_to_write_is_a_hint(row, text):
+    name = "observe_row" if row is observation_of_an_array else "mask_row"
+    argument = {"observe_row": "observation", "mask_row": "mask"}[name]
+    (hint,) = rebound_hints(type("Pairs", (Holder,), {name: row}))
+    assert hint == (
+        f"Pairs.{name} {rebound_in(text)}{argument}, which leaves the array as it was; "
+        f"write into it, {argument}[...] = ..."
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [mask_by_item, mask_by_its_part, masks_of_a_tuple, mask_in_place, mask_beside_an_inner_name],
+    ids=lambda row: row.__name__,
+)
+def test_one_that_writes_is_none(row):
+    assert rebound_hints(type("Pairs", (Holder,), {"mask_row": row})) == []
+
+
+def test_where_there_is_no_source_there_is_no_hint():
+    found = {"jit": jit, "np": np}
+    exec("@jit\ndef mask_row(mask):\n    mask = np.array([1, 1, 0])\n", found)
+    assert rebound_hints(type("Pairs", (Holder,), {"mask_row": found["mask_row"]})) == []
+
+
+def test_the_checker_tells_of_a_mask_that_is_not_written():
+    finding = the_only_finding(type("Pairs", (Holder,), {"mask_row": mask_of_a_list}), num_envs=2, n_steps=6)
+    assert finding.startswith("hint: Pairs.mask_row (")
+
+
+@pytest.mark.parametrize("market", [LimitOrderBookVecEnv, MarketMakingVecEnv], ids=lambda market: market.__name__)
+def test_markets_of_the_kit_write_what_they_are_given(market):
+    assert market.mask_row is not None
+    assert rebound_hints(market) == []

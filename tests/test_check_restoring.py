@@ -10,6 +10,7 @@ import pytest
 import toy_market
 from broken_markets import GoodVec
 from findings import like, the_only_finding
+from masked_envs import CorridorVec
 
 from sekai import Env, ResetResult, StepResult, TimeLimit
 from sekai.spaces import Box, Discrete
@@ -163,6 +164,17 @@ def test_a_fault_is_named(market):
 
 def test_a_market_without_one_has_no_finding():
     assert check_vec_env(Biased, num_envs=4, n_steps=20) == check_vec_env(Biased, num_envs=1, n_steps=1) == []
+
+
+@pytest.mark.parametrize("autoreset", [True, False])
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_episodes_of_a_few_steps_bring_no_false_alarm(limit, autoreset):
+    def build(num_envs, **given):
+        return CorridorVec(num_envs, **{"max_episode_steps": limit, "autoreset": autoreset, **given})
+
+    for num_envs in (1, 2, 4):
+        found = check_vec_env(build, num_envs=num_envs, n_steps=2 * num_envs)
+        assert [each for each in found if not each.startswith("hint: accepts")] == []
 
 
 # -- what cannot be kept ---------------------------------------------------------------------------------------

@@ -234,6 +234,13 @@ def test_what_is_no_factory(factory, id, got):
         check_vec_env(factory)
 
 
+def test_an_env_is_for_the_other_check():
+    for given in (toy_market.Walk, toy_market.Walk()):
+        with pytest.raises(TypeError, match=r"builds a VecEnv, got .*; check_env\(env\) is for an Env$"):
+            check_vec_env(given)
+    assert the_only_finding(lambda num_envs: toy_market.Walk()).endswith("(Walk); check_env(env) is for an Env")
+
+
 # -- one fault each ----------------------------------------------------------------------------------------
 
 UNREACHED = "; is there a generator that reset(seed=...) does not reach, or an item not always written?"
@@ -694,6 +701,40 @@ def test_texts_are_as_wide_as_the_longest_of_all_rows():
             return *results, {**infos, "regime": np.where(self.level > 0.3, "turbulent", "calm")}
 
     assert check_vec_env(Named, n_steps=N_STEPS) == []
+
+
+@numba.njit
+def list_pairs(values, pairs):
+    for i in range(len(values)):
+        pairs[i, :] = [values[i], values[i]]
+
+
+@pytest.mark.compiled
+def test_the_digits_of_a_number_in_the_text_of_an_error_are_no_logarithm():
+    list_pairs(np.ones(3), np.empty((3, 2)))
+    form = Form("list_pairs", list_pairs, list_pairs.signatures[0], is_batch=True)
+    assert "@llvm.log10" in list_pairs.inspect_llvm(form.signature)
+    assert not any("log10" in hint for hint in vectorisation_hints([form]))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%2 = tail call double @llvm.log10.f64(double %1)\n%3 = tail call double @llvm.floor.f64(double %2)",
+        "%1 = sitofp i64 %0 to double\n%2 = tail call double @llvm.log10.f64(double %1)",
+    ],
+    ids=["of a float", "not rounded"],
+)
+def test_another_logarithm_is_one(code):
+    class Compiled:
+        def inspect_asm(self, signature):
+            return "\tvaddpd\t%ymm0, %ymm1, %ymm2\n\tcallq\tlog10\n"
+
+        def inspect_llvm(self, signature):
+            return code
+
+    (hint,) = vectorisation_hints([Form("advance", Compiled(), (), is_batch=True)])
+    assert hint == "advance(): its loop calls log10 of the C library, one row after another"
 
 
 def test_a_processor_without_wide_registers_gives_no_hint():

@@ -37,3 +37,9 @@ def test_the_files_that_the_configuration_of_the_tests_names_are_there():
     names = re.findall(r'"([\w/]+\.py)"', (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
     assert len(names) > 20
     assert [name for name in names if not (ROOT / "tests" / name).exists()] == []
+
+
+def test_the_documentation_is_built_so_that_a_warning_fails():
+    (command,) = re.findall(r"^.*\bmkdocs build\b.*$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    assert "--strict" in command
+    assert "--quiet" not in command and " -q" not in command  # which leaves warnings uncounted

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import toy_market
-from masked_envs import CorridorVec
+from masked_envs import Corridor, CorridorVec
 from toy_market import WalkVec
 
 import sekai
@@ -277,10 +277,29 @@ def test_random_actions_are_such_as_the_masks_allow(capsys, registry, monkeypatc
     registry.register("Corridor-v0", "masked_envs:Corridor", vector_entry_point="masked_envs:CorridorVec")
     report = run_json(capsys, "run", "Corridor-v0", "--num-envs", 8, "--steps", 50, "--seed", 3, "--mode", mode)
     assert report["env_steps"] == 400
-    report = run_json(
-        capsys, "bench", "Corridor-v0", "--num-envs", 8, "--seconds", 0.01, "--modes", mode, "--policy", "random"
-    )
-    assert [cell["num_envs"] for cell in report["cells"]] == [8]
+    if mode == "sync":
+        report = run_json(capsys, "bench", "Corridor-v0", "--num-envs", 8, "--seconds", 0.01, "--modes", mode)
+        assert [cell["num_envs"] for cell in report["cells"]] == [8]
+
+
+class Stuck(Corridor):
+    """Leaves nothing after two steps."""
+
+    def action_mask(self):
+        return [0, 0, 0] if self.k == 2 else super().action_mask()
+
+
+class StuckVec(CorridorVec):
+    def _action_mask(self):
+        return super()._action_mask() & (self.elapsed_steps + np.arange(self.num_envs) < 3)[:, None]
+
+
+@pytest.mark.parametrize(("mode", "row"), [("native", 1), ("sync", 0)])
+def test_a_mask_that_leaves_nothing_is_told_in_one_line(capsys, registry, mode, row):
+    registry.register("Stuck-v0", f"{__name__}:Stuck", vector_entry_point=f"{__name__}:StuckVec")
+    found = refuse(capsys, "run", "Stuck-v0", "--num-envs", 2, "--steps", 50, "--seed", 3, "--mode", mode)
+    expected = "action_mask(): expected at least one element to be left, got none in sub-env"
+    assert found == f"sekai: error: Stuck-v0, --policy random, step 3: {expected} {row}\n"
 
 
 def test_set_takes_python_literals_and_else_text(capsys):
@@ -515,6 +534,25 @@ def test_actions_of_another_shape_name_the_policy(capsys, monkeypatch, verb):
     argv = ("Walk-v0", "--policy", "wide", *(("--modes", "native") if verb == "bench" else ()))
     assert "sekai: error: --policy wide: " in (err := refuse(capsys, verb, *argv))
     assert "expected" in err and "2)" in err
+
+
+def test_policies_that_workers_cannot_send_are_those_of_the_class(capsys, registry):
+    registry.register("Lambdas-v0", "toy_market:Lambdas")
+    registry.register("MadeInside-v0", "toy_market:MadeInside")
+    short = ("--num-envs", 2, "--steps", 3, "--mode", "proc", "--workers", 1)
+    for policy in ("up", "random"):
+        assert run_json(capsys, "run", "Lambdas-v0", *short, "--policy", policy)["policy"] == policy
+    err = refuse(capsys, "run", "MadeInside-v0", *short, "--policy", "up")
+    assert "expected one of random, got 'up'; its `policies` cannot be sent by worker processes" in err
+    err = refuse(capsys, "run", "MadeInside-v0", "--mode", "sync", "--policy", "upp")
+    assert "expected one of random, up, got 'upp' (did you mean 'up'?)" in err
+
+
+@pytest.mark.parametrize("mode", ["native", "sync", "proc"])
+def test_it_is_said_where_policies_are_looked_for(capsys, registry, mode):
+    registry.register("Corridor-v0", Corridor, vector_entry_point=CorridorVec)
+    err = refuse(capsys, "run", "Corridor-v0", "--policy", "up", "--num-envs", 2, "--mode", mode)
+    assert "expected one of random, got 'up'; others are looked for in an attribute `policies`" in err
 
 
 def test_a_mistyped_argument_of_an_env_that_hands_arguments_on(capsys, registry):

@@ -10,10 +10,11 @@ import time
 import numpy as np
 import pytest
 import toy_market
+from row_toys import row_toys, up_row
 from toy_market import WalkVec
 
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import snapshot_columns, snapshot_info
+from sekai.batching.infos import copy_columns, copy_info
 from sekai.cli import building, main
 from sekai.cli.benching import bed, profiling, timing
 from sekai.cli.benching.profiling import profile
@@ -226,6 +227,18 @@ def test_threads_are_those_of_the_cell_and_restored(capsys, monkeypatch):
     assert get_num_threads() == before
 
 
+def test_a_policy_of_one_row_acts_as_one_of_a_batch(capsys, monkeypatch):
+    monkeypatch.setattr(WalkVec, "policies", {**WalkVec.policies, "rows": lambda vec: up_row})
+    common = ("Walk-v0", "--num-envs", 3, "--set", "goal=2", "--seed", 1, "--json")
+    returns = {}
+    for policy in ("up-to-two", "rows"):
+        assert main(["run", *map(str, common), "--steps", "12", "--policy", policy]) == 0
+        returns[policy] = json.loads(capsys.readouterr().out)["return_mean"]
+    assert returns["rows"] == returns["up-to-two"] == 3.0
+    report = run_json(capsys, *common[:-1], *SHORT, "--modes", "native", "--policy", "rows")
+    assert report["policy"] == "rows" and report["cells"][0]["steps"] >= 5
+
+
 def test_settings_wrappers_and_policy_reach_the_environment(capsys, monkeypatch):
     actions, measured = [], []
     step, choose = WalkVec._step, bed.choose_policy
@@ -266,6 +279,19 @@ def test_random_actions_are_few_batches_and_follow_from_the_seed(capsys, monkeyp
         run_json(capsys, "Walk-v0", *options)
     assert len(set(runs[0])) == 8
     assert runs[0][:8] == runs[1][:8] != runs[2][:8]
+
+
+@pytest.mark.parametrize("mode", ["native", "sync"])
+def test_a_native_market_is_not_asked_for_masks_between_steps(capsys, monkeypatch, mode):
+    """The next step would pay for it."""
+
+    def asked(self):
+        raise AssertionError("expected nobody to ask")
+
+    monkeypatch.setattr(WalkVec, "_action_mask", asked)
+    assert WalkVec(1).has_action_mask
+    (cell,) = run_json(capsys, "OnlyNative-v0", "--modes", mode, "--num-envs", 2, "--policy", "random")["cells"]
+    assert cell["env_steps_per_second"] > 0
 
 
 def test_the_first_step_is_told_apart(capsys, monkeypatch, clock):
@@ -457,7 +483,16 @@ def test_the_profile_finds_what_takes_long(capsys, monkeypatch, clock, owner, na
     assert max(shares, key=shares.get) == part and shares[part] > 0.5
 
 
-@pytest.mark.parametrize("function", [snapshot_columns, snapshot_info, list_infos], ids=lambda each: each.__name__)
+def test_the_compiled_step_of_a_row_market_is_the_kernel(capsys, registry):
+    def make_rows(num_envs, **kwargs):
+        return row_toys([[([1.0], 0.0, False, False, {})]] * num_envs, **kwargs)
+
+    registry.register("Rows-v0", vector_entry_point=make_rows)
+    shares = profile_of(capsys, "Rows-v0", *NATIVE)
+    assert list(shares) == NATIVE_PARTS and shares["kernel"] > 0
+
+
+@pytest.mark.parametrize("function", [copy_columns, copy_info, list_infos], ids=lambda each: each.__name__)
 def test_copies_of_infos_are_a_part_of_their_own(capsys, monkeypatch, clock, function):
     def call(*args):
         clock.nap()
@@ -467,7 +502,7 @@ def test_copies_of_infos_are_a_part_of_their_own(capsys, monkeypatch, clock, fun
     for module in [each for name, each in sys.modules.items() if name.startswith("sekai.")]:
         if vars(module).get(function.__name__) is function:
             monkeypatch.setattr(module, function.__name__, call)
-    mode = NATIVE if function is snapshot_columns else ("--modes", "sync")
+    mode = NATIVE if function is copy_columns else ("--modes", "sync")
     assert profile_of(capsys, "Walk-v0", *mode)["infos"] > 0.5
 
 

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from row_toys import up_row
 from toy_market import Walk, WalkVec
 
 from sekai import Rollout
@@ -161,6 +162,13 @@ def test_a_picture_that_is_something_else_is_none(capsys, tmp_path, monkeypatch,
     monkeypatch.setattr(WalkVec, "plot_rollout", plot, raising=False)
     run_json(capsys, "Walk-v0", *SHORT, "--plot", tmp_path / "out.png")
     assert (tmp_path / "out.png").read_bytes().startswith(PNG)
+
+
+def test_a_policy_of_one_row_is_drawn(capsys, tmp_path, drawn, monkeypatch):
+    monkeypatch.setattr(WalkVec, "policies", {"rows": lambda vec: up_row})
+    run_json(capsys, "Walk-v0", *SHORT, "--policy", "rows", "--set", "goal=3", "--plot", tmp_path / "out.png")
+    ((record, _),) = drawn
+    assert record.actions[:, 0].tolist() == [1, 1, 0, 0, 0, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,9 @@ REFERENCE = "\n".join(path.read_text(encoding="utf-8") for name, path in PAGES.i
 BLOCK = re.compile(r'^```python(?: title="needs (?P<needs>\w+)")?\n(?P<code>.*?)^```$', re.MULTILINE | re.DOTALL)
 PRINTS = re.compile(r"# prints (.*)$", re.MULTILINE)
 
+#: TorchRL warns of its own classes when its collectors are imported.
+TORCHRL_WARNS = "ignore:Creating :DeprecationWarning"
+
 #: Names that are explained in the text of a page, not by a docstring of their own.
 EXPLAINED = {
     "all_specs",
@@ -55,7 +58,7 @@ def run_page(folder, name, text):
     script = folder / (name.replace("/", "_").replace("-", "_").removesuffix(".md") + ".py")
     script.write_text(script_of(text), encoding="utf-8")
     run = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
+        [sys.executable, "-W", "error", "-W", TORCHRL_WARNS, str(script)],
         capture_output=True,
         text=True,
         timeout=600,
@@ -163,3 +166,17 @@ def test_the_command_page_shows_every_verb(capsys):
     assert {"list", "run"} <= set(verbs)
     page = PAGES["guides/command.md"].read_text(encoding="utf-8")
     assert re.findall(r"<!-- help: sekai (\w+) -->", page) == verbs
+
+
+@pytest.mark.skipif(find_spec("griffe") is None, reason="needs griffe")
+def test_a_named_tuple_is_shown_with_the_defaults_of_its_fields():
+    import griffe
+
+    from sims.trading import TradingParams
+
+    extensions = griffe.load_extensions(str(DOCS / "named_tuples.py"))
+    module = griffe.load("sims.trading.market", search_paths=[ROOT], extensions=extensions)
+    _, *fields = module["TradingParams"].parameters
+    assert [field.name for field in fields] == list(TradingParams._fields)
+    shown = {field.name: eval(str(field.default)) for field in fields if field.default is not None}
+    assert shown == TradingParams._field_defaults

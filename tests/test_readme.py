@@ -75,8 +75,8 @@ def test_the_example_of_a_market_has_no_problems_and_refuses_what_is_no_action()
     """
     assert run(market_block() + textwrap.dedent(tries))[-3:] == [
         "[]",
-        "step(actions): expected finite numbers in Discrete(3), got 7 (sub-env 1)",
-        "step(actions): expected finite numbers in Discrete(3), got -1 (sub-env 2)",
+        "step(actions): expected an element of Discrete(3), got 7 (sub-env 1)",
+        "step(actions): expected an element of Discrete(3), got -1 (sub-env 2)",
     ]
 
 

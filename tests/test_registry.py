@@ -1546,6 +1546,12 @@ def test_an_argument_that_cannot_be_copied_is_shared(registry):
 # -- a collection of ids -----------------------------------------------------------------------------------
 
 
+def test_make_can_be_sent_to_another_process():
+    sent = cloudpickle.loads(cloudpickle.dumps(lambda make=sekai.make: make))()
+    assert sent == sekai.make
+    assert pickle.loads(pickle.dumps(sekai.registry.default_registry)) is sekai.registry.default_registry
+
+
 def test_a_registry_is_a_collection_of_ids():
     registry = EnvRegistry()
     assert len(registry) == 0 and list(registry) == []
@@ -1567,6 +1573,15 @@ def test_an_id_of_a_lazy_namespace_is_in_the_registry():
     assert "Walk-v0" not in registry and len(registry) == 0
     assert "lazy/Walk-v0" in registry and len(registry) == 1
     assert "lazy/Walk-v1" not in registry
+
+
+def test_whether_an_id_of_a_loader_that_fails_is_in_the_registry_nobody_knows():
+    registry = EnvRegistry()
+    registry.register_namespace("lazy", "no_such_module:register")
+    for _ in range(2):
+        with pytest.raises(SekaiError, match="the loader of namespace 'lazy' failed: .*no_such_module"):
+            "lazy/Walk-v0" in registry  # noqa: B015
+    assert "Walk-v0" not in registry and len(registry) == 0
 
 
 def test_markets_are_in_the_registry_of_the_kit():

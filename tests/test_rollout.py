@@ -34,10 +34,9 @@ from sekai import (
     VecEnvClosed,
     VecNormalizeObservation,
     VecNormalizeReward,
-    VecObservationWrapper,
     VecRecordEpisodeStatistics,
+    VecResetResult,
     VecStepResult,
-    VecTransformObservation,
     VecWrapper,
     rollout,
 )
@@ -554,10 +553,28 @@ def test_it_records_what_wrappers_show(autoreset):
     assert_as_naive(naive(wrapped(), parity, 8), rollout(vec, parity, 8))
 
 
+class ByHand(VecWrapper):
+    """Shows other observations than its space says, which no wrapper of observations may."""
+
+    def __init__(self, venv, change):
+        super().__init__(venv)
+        self.change = change
+
+    def _after_reset(self, result):
+        return VecResetResult(self.change(result.observations), result.infos)
+
+    def _after_step(self, result, frozen):
+        for info in result.infos:
+            if "final_observation" in info:
+                info["final_observation"] = self.change(info["final_observation"][None])[0]
+        observations = self.change(result.observations)
+        return VecStepResult(observations, result.rewards, result.terminated, result.truncated, result.infos)
+
+
 def test_observations_are_kept_as_they_are_shown_whatever_the_space_says():
     pixels = Box(0, 255, (2,), np.uint8)
     shown = [(np.uint8([k, 255]), 0.0, k == 2, False, {}) for k in (1, 2)]
-    vec = VecTransformObservation(NativeToy([shown], obs=pixels, r0=np.uint8([0, 0])), lambda pixels: pixels / 255.0)
+    vec = ByHand(NativeToy([shown], obs=pixels, r0=np.uint8([0, 0])), lambda pixels: pixels / 255.0)
     record = rollout(vec, still(vec), 3)
     assert record.observations.dtype == record.final_observations.dtype == np.float64
     assert record.observations[1, 0].tolist() == [1 / 255, 1.0]
@@ -628,11 +645,7 @@ def test_wrong_actions_are_refused_before_the_env_is_stepped():
     ids=["shape", "dtype"],
 )
 def test_observations_that_change_their_make_are_refused(change, got):
-    class Changing(VecObservationWrapper):
-        def observation(self, obs):
-            return change(obs) if obs[0, 0] == 2.0 else obs
-
-    vec = Changing(SyncVecEnv(fns(T(9), T(9))))
+    vec = ByHand(SyncVecEnv(fns(T(9), T(9))), lambda obs: change(obs) if obs[0, 0] == 2.0 else obs)
     with pytest.raises(InvalidObservation, match=rf"step 2: expected a batch of shape \(2, 1\) and dtype .*{got}"):
         rollout(vec, still(vec), 5)
 
@@ -936,7 +949,7 @@ def test_without_a_history_there_is_none():
 
     class Forgets(sekai.VecWrapper):
         def get_attr(self, name):
-            raise sekai.SekaiError("a worker has no such attribute")
+            raise sekai.VecEnvAttributeError(0, "AttributeError", "no such attribute")
 
     for vec in (sekai.SyncVecEnv([Nowhere] * 2), Forgets(sekai.SyncVecEnv([Along] * 2))):
         record = sekai.rollout(vec, lambda seen: np.zeros(2, np.int64), 3, seed=0, progress=False)

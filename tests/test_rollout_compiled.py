@@ -158,6 +158,29 @@ def test_an_action_that_step_would_refuse():
 
 
 @jit
+def forgetful(observation, action):
+    action[0] = 0.6
+    if observation[1] > np.float32(0.5):
+        action[1] = 0.6
+
+
+@jit
+def forgetful_choice(observation, action):
+    if observation[-1] == 0.0:
+        action[0] = 2
+
+
+def test_an_item_that_a_policy_leaves_out_in_some_rows_is_no_number_of_before():
+    for options in ({}, {"autoreset": False}):  # in one loop, and step by step
+        vec = MarketMakingVecEnv(3, n_steps=20, **options)
+        with pytest.raises(InvalidAction, match=r"got \[0\.6 +nan\]"):
+            sekai.rollout(vec, forgetful, 20, seed=0, progress=False)
+    vec = TradingVecEnv(3, lookback=4, episode_length=11, actions="discrete")
+    with pytest.raises(InvalidAction, match=r"-9223372036854775808"):
+        sekai.rollout(vec, forgetful_choice, 100, seed=0, progress=False)
+
+
+@jit
 def refuse_in_some_rows(observation, action):
     action[0] = 0.7
     action[1] = np.nan if observation[0] > np.float32(0.07) else 0.7

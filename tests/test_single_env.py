@@ -205,6 +205,14 @@ def test_set_attr_reaches_the_simulation_and_adds_nothing():
         env.set_attr("nope", 1)
 
 
+def test_an_attribute_is_set_where_it_is_read():
+    env = single(goal=5)
+    env.reset()
+    env.goal, env.mine = 1, 7
+    assert env.goal == env.get_attr("goal") == env.vec.goal == 1 and env.mine == 7
+    assert env.step(1).terminated and not hasattr(env.vec, "mine")
+
+
 def test_close_closes_the_native_env():
     with single() as env:
         env.reset()

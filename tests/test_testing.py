@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+import toy_market
 
 from sekai.env import Env
 from sekai.errors import ResetRequired
@@ -119,6 +120,10 @@ def test_the_global_generators_and_the_envs_spaces_are_left_alone():
 
 def test_no_env():
     assert "expected an Env, got 3 (int)" in the_only_problem(3)
+    of_many = "is for environments that are a VecEnv"
+    assert the_only_problem(toy_market.WalkVec(2)).endswith(f"(WalkVec); check_vec_env(factory) {of_many}")
+    assert the_only_problem(toy_market.WalkVec).endswith(f"; check_vec_env(WalkVec) {of_many}")
+    assert "; check_env(Walk()) takes an object" in the_only_problem(Walk)
 
 
 def test_a_missing_space():

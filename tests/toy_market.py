@@ -67,6 +67,20 @@ class Walk(Env):
         self.closed = True
 
 
+class Lambdas(Walk):
+    """Its policies are functions that no process can send to another one."""
+
+    policies = {"up": lambda vec: always_up(vec)}
+
+
+class MadeInside(Walk):
+    """Neither can those, which only an object of the class has."""
+
+    @property
+    def policies(self):
+        return {"up": lambda vec: always_up(vec)}
+
+
 class WalkVec(NativeVecEnv):
     """The same, with noise of standard deviation ``noise`` on each step."""
 

@@ -21,8 +21,8 @@ from sekai.batching.infos import (
     FINAL_OBSERVATION,
     RESET_INFO,
     column_item,
-    snapshot_info,
-    snapshot_value,
+    copy_info,
+    copy_value,
 )
 from sekai.results import StepResult, VecStepResult
 from sekai.spaces import Space
@@ -33,9 +33,9 @@ def ended_info(info: InfoDict, final_observation: Any, reset_info: InfoDict) -> 
     """The info of the step that ended an episode under autoreset.
 
     Args:
-        info: The step's own info, a snapshot.
-        final_observation: The terminal observation, a snapshot.
-        reset_info: The reset's info, a snapshot.
+        info: The step's own info, a copy.
+        final_observation: The terminal observation, a copy.
+        reset_info: The reset's info, a copy.
 
     Returns:
         The step's keys at the top level, and the three keys of the rule; the step's info whole below "final_info".
@@ -118,8 +118,8 @@ class RowEpisode:
             self.outcome = step
             return False
         final = layout.copy_row(self.space, step.observation, self.row)
-        info = snapshot_info(step.info)
-        reward = snapshot_value(step.reward)
+        info = copy_info(step.info)
+        reward = copy_value(step.reward)
         self.outcome = StepResult(final, reward, bool(step.terminated), bool(step.truncated), info)
         self.frozen = not self.autoreset
         return self.autoreset
@@ -127,7 +127,7 @@ class RowEpisode:
     def restart(self, observation: Any, info: InfoDict) -> None:
         """Take in the reset that ``end`` asked for."""
         step = self.outcome
-        merged = ended_info(step.info, step.observation, snapshot_info(info))
+        merged = ended_info(step.info, step.observation, copy_info(info))
         self.outcome = StepResult(observation, step.reward, step.terminated, step.truncated, merged)
 
     def repeat(self) -> StepResult[Any]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sekai.batching import layout
 from sekai.batching.buffers import Buffers
-from sekai.batching.infos import snapshot_value
+from sekai.batching.infos import copy_value
 from sekai.spaces import Space, zero_sample
 
 #: Bytes of stacks that are written to and copied at once, so that they are in a cache in between. With fewer the calls
@@ -56,15 +56,53 @@ class FrameRows:
         self._size = int(np.prod(shape, dtype=np.int64))
         # Once the window has reached the end it is copied back to the beginning: the longer, the rarer.
         self._spare = min(256, max(8, n * k))
-        self._memory = np.zeros((n * k + self._spare) * self._size, dtype)
+        self._memory = np.zeros((n * k + self._spare + 1) * self._size, dtype)  # one more, for what comes next
         self._at = 0
 
     @property
     def window(self) -> NDArray[Any]:
         """The frames, live, (n, k, *shape)."""
+        return self._window_at(self._at)
+
+    def _window_at(self, at: int) -> NDArray[Any]:
         n, k = self._shape[:2]
-        begin = self._at * self._size
+        begin = at * self._size
         return self._memory[begin : begin + n * k * self._size].reshape(self._shape)
+
+    def fill(self, rows: NDArray[np.intp], frames: NDArray[Any]) -> None:
+        """Put one frame in all places of some rows.
+
+        Args:
+            rows: Intp (m,).
+            frames: A frame for each, (m, *shape), or one for all, (1, *shape).
+        """
+        k = self._shape[1]
+        stacks = np.empty((len(rows), *self._shape[1:]), self._memory.dtype)
+        if stacks.size:
+            self._items(stacks, 1).reshape(-1, k)[...] = self._items(frames, 1)[:, None]
+            self._items(self.window, k)[rows] = self._items(stacks, k)
+
+    def replace_newest(self, rows: NDArray[np.intp], frames: NDArray[Any]) -> NDArray[Any]:
+        """Put frames, (m, *shape), in the newest place of some rows: a copy of all their frames, (m, k, *shape)."""
+        self.window[rows, -1] = frames
+        return self.window.take(rows, axis=0)
+
+    def with_next(self, rows: NDArray[np.intp], frames: NDArray[Any]) -> NDArray[Any]:
+        """What the frames of some rows would be with these, (m, *shape), as the newest; nothing changes.
+
+        Returns:
+            (m, k, *shape), a fresh array.
+        """
+        stacks = self._window_at(self._at + 1).take(rows, axis=0)
+        if stacks.size:
+            k = self._shape[1]
+            self._items(stacks, 1)[k - 1 :: k] = self._items(frames, 1)
+        return stacks
+
+    def _items(self, frames: NDArray[Any], count: int) -> NDArray[Any]:
+        """Frames as one axis of items of ``count`` frames each, which are copied several times as fast as numbers."""
+        item = np.dtype((np.void, count * self._size * self._memory.itemsize))
+        return np.ascontiguousarray(frames, self._memory.dtype).reshape(-1).view(item)
 
     def push(self, frames: NDArray[Any], buffers: Buffers) -> NDArray[Any]:
         """Take in the next frame of every row.
@@ -86,12 +124,9 @@ class FrameRows:
         stacks = buffers.take(self._shape, memory.dtype)
         if not stacks.size:
             return stacks
-        frame = np.dtype((np.void, size * memory.itemsize))  # one item, copied several times as quickly as numbers
-        window = memory[self._at * size : (self._at + n * k) * size]
-        newest = window.view(frame)[k - 1 :: k]
-        new = np.ascontiguousarray(frames, memory.dtype).reshape(-1).view(frame)
-        flat = stacks.reshape(-1)
-        rows = max(1, _BLOCK // (k * frame.itemsize))
+        window, flat = self.window.reshape(-1), stacks.reshape(-1)
+        newest, new = self._items(window, 1)[k - 1 :: k], self._items(frames, 1)
+        rows = max(1, _BLOCK // (k * new.itemsize))
         for begin in range(0, n, rows):
             end = min(begin + rows, n)
             newest[begin:end] = new[begin:end]
@@ -156,7 +191,7 @@ class DelayLine:
 
     def _copy_part(self, part: Any) -> Any:
         if not isinstance(part, np.ndarray):
-            return [snapshot_value(each) for each in part]
+            return [copy_value(each) for each in part]
         copied = self._buffers.take(part.shape, part.dtype)
         copied[...] = part
         return copied

@@ -97,7 +97,7 @@ class InfoList(list[InfoDict]):
 
         Args:
             num_rows: How many infos.
-            columns: Snapshots with a first axis of ``num_rows``, which are not copied, or what makes them when
+            columns: Arrays with a first axis of ``num_rows``, which are not copied, or what makes them when
                 somebody asks.
             done: The rows whose episode ended, ascending.
             ended: What to add to the infos of those rows; None adds nothing.
@@ -118,7 +118,7 @@ class InfoList(list[InfoDict]):
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The info columns, each with a first axis of ``num_envs``. A snapshot: later steps never change it."""
+        """The info columns by key, each with a first axis of ``num_envs``; later steps never change them."""
         columns = self._columns
         if callable(columns):
             columns = self._columns = columns()

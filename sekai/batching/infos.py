@@ -1,4 +1,4 @@
-"""Infos: the names of the keys the kit writes, snapshots, and many values as one array."""
+"""Infos: the names of the keys the kit writes, copies, and many values as one array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ELAPSED_STEPS = "elapsed_steps"
 _ATOMS = (float, int, bool, str, type(None), np.generic)
 
 
-def snapshot_value(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """A copy of whatever may be written to later, at any depth; what cannot be copied is handed on as it is."""
     if isinstance(value, np.void):  # a record of a structured array is a view of it
         return value.copy()
@@ -32,13 +32,13 @@ def snapshot_value(value: Any) -> Any:
             return value.copy()
         copied = np.empty(value.size, dtype=object)
         for position, item in enumerate(value.flat):
-            copied[position] = snapshot_value(item)
+            copied[position] = copy_value(item)
         return copied.reshape(value.shape)
     kind = type(value)
     if kind is dict:
-        return {key: snapshot_value(item) for key, item in value.items()}
+        return {key: copy_value(item) for key, item in value.items()}
     if kind is list or kind is tuple or kind is set:
-        return kind(snapshot_value(item) for item in value)
+        return kind(copy_value(item) for item in value)
     from copy import deepcopy
 
     try:
@@ -47,19 +47,19 @@ def snapshot_value(value: Any) -> Any:
         return value
 
 
-def snapshot_info(info: Mapping[str, Any]) -> InfoDict:
+def copy_info(info: Mapping[str, Any]) -> InfoDict:
     """A copy of an info that nothing the environment does later can change."""
     if not info:
         return {}
     try:
-        return {key: snapshot_value(value) for key, value in info.items()}
+        return {key: copy_value(value) for key, value in info.items()}
     except RecursionError:  # it holds itself
         from copy import deepcopy
 
         return deepcopy(dict(info))
 
 
-def snapshot_columns(columns: InfoArrays, num_rows: int, where: str, buffers: Buffers) -> dict[str, NDArray[Any]]:
+def copy_columns(columns: InfoArrays, num_rows: int, where: str, buffers: Buffers) -> dict[str, NDArray[Any]]:
     """Copies of info columns; one that was taken from the buffers is taken over without a copy.
 
     Args:
@@ -79,7 +79,7 @@ def snapshot_columns(columns: InfoArrays, num_rows: int, where: str, buffers: Bu
             raise ValueError(
                 f"{where}: expected info column {key!r} with a first axis of {num_rows}, got shape {shape}"
             )
-        copied[key] = snapshot_value(array) if array.dtype.hasobject else buffers.own(array)
+        copied[key] = copy_value(array) if array.dtype.hasobject else buffers.own(array)
     return copied
 
 
@@ -92,7 +92,7 @@ def _as_column(column: Any, key: str, where: str) -> NDArray[Any]:
 
 def column_item(column: NDArray[Any], row: int) -> Any:
     """Row ``row`` of a column as a dict value: a plain Python scalar where there is one, else a copy."""
-    return column.item(row) if _holds_scalars(column) else snapshot_value(column[row])
+    return column.item(row) if _holds_scalars(column) else copy_value(column[row])
 
 
 def item_reader(column: NDArray[Any]) -> Callable[[int], Any]:

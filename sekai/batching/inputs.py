@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
-from sekai.batching.infos import snapshot_info, snapshot_value
+from sekai.batching.infos import copy_info, copy_value
 from sekai.checks import as_real, check_count
 from sekai.seeding import check_seed, make_seed_sequence
 from sekai.spaces import Space, zero_sample
@@ -114,10 +114,16 @@ def _words_of(values: list[int] | NDArray[np.uint64]) -> NDArray[np.uint32]:
     return flat  # an array, of which NumPy takes thousands a hundred times as quickly as of a list
 
 
-def draw_seeds(seed: Any, n: int) -> Any:
+def draw_seeds(seed: Any, n: int, *, beside: bool = False) -> Any:
     """Seeds in which each generator in a list has given way to a draw from it; any other seed as it is.
 
     For an env whose sub-envs have no generators of their own. Nothing is drawn if a seed is refused.
+
+    Args:
+        seed: As for ``spread_seeds``.
+        n: The number of sub-envs.
+        beside: Whether an env draws from the generators itself: each gives way to a child of its seed sequence, each
+            time another one, and its own numbers stay as they are.
 
     Raises:
         TypeError: A seed of such a list is no integer (a bool is none).
@@ -129,13 +135,22 @@ def draw_seeds(seed: Any, n: int) -> Any:
         return seed
     if not any(isinstance(entry, np.random.Generator) for entry in seed if entry.__class__ is not int):
         return seed
-    seeds = spread_seeds(seed, n)
-    return [draw_seed(entry) if isinstance(entry, np.random.Generator) else entry for entry in seeds]
+    draw = _spawn_seed if beside else draw_seed
+    return [draw(entry) if isinstance(entry, np.random.Generator) else entry for entry in spread_seeds(seed, n)]
 
 
 def draw_seed(generator: np.random.Generator) -> int:
     """The seed that a generator contributes where there is no place for itself."""
     return int(generator.integers(2**63))
+
+
+def _spawn_seed(generator: np.random.Generator) -> int:
+    """A seed of a child of a generator; of one without a seed sequence, as others than NumPy's may be, a draw."""
+    sequence = generator.bit_generator.seed_seq
+    if not isinstance(sequence, np.random.SeedSequence):
+        return draw_seed(generator)
+    [child] = sequence.spawn(1)
+    return int(child.generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def copy_options(options: Any) -> OptionsType:
@@ -145,7 +160,7 @@ def copy_options(options: Any) -> OptionsType:
     # Of thousands of sub-envs, going through each takes milliseconds.
     if _PLAIN.issuperset(map(type, options.values())):
         return dict(options)
-    return snapshot_info(options)
+    return copy_info(options)
 
 
 def spread_options(options: Any, n: int) -> list[OptionsType]:
@@ -323,7 +338,7 @@ def initial_action_of(space: Space[Any], action: Any, where: str) -> Any:
         return zero_sample(space)
     if not space.contains(action):
         raise ValueError(f"{where}: expected an initial_action in {space}, got {action!r}")
-    return snapshot_value(action)
+    return copy_value(action)
 
 
 def check_sticking(probability: Any, duration: Any, where: str) -> tuple[float, tuple[int, int]]:

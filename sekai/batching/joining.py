@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sekai.batching.episodes import EndedBatch
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import snapshot_value
+from sekai.batching.infos import copy_value
 from sekai.batching.nested import map_parts
 from sekai.types import InfoDict
 
@@ -21,7 +21,7 @@ def join(batches: Sequence[Any], like: Any) -> Any:
     def joined(part: Any, *parts: Any) -> Any:
         if isinstance(part, np.ndarray):
             return np.concatenate([part[:0], *parts], dtype=part.dtype, casting="same_kind")
-        return [snapshot_value(row) for rows in parts for row in rows]
+        return [copy_value(row) for rows in parts for row in rows]
 
     return map_parts(joined, like, *batches)
 
@@ -35,7 +35,7 @@ def join_columns(parts: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArr
     if not all(_are_alike(column) for column in columns.values()):
         return None
     joined = {name: np.concatenate(column) for name, column in columns.items()}
-    return {name: snapshot_value(column) if column.dtype == object else column for name, column in joined.items()}
+    return {name: copy_value(column) if column.dtype == object else column for name, column in joined.items()}
 
 
 def _are_alike(arrays: Sequence[NDArray[Any]]) -> bool:

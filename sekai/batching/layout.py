@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.batching.infos import snapshot_value
+from sekai.batching.infos import copy_value
 from sekai.batching.nested import batch_length
 from sekai.batching.nested import copy_batch as copy_batch
 from sekai.batching.nested import map_parts as map_parts
@@ -199,7 +199,7 @@ def copy_row(space: Space[Any], value: Any, row: int = 0) -> Any:
             raise InvalidObservation(f"sub-env {row}: expected a sequence of {space!r}, got {_describe(value)}")
         copied = tuple(copy_row(space.feature_space, feature, row) for feature in features)
         return stack_features(space.feature_space, copied) if space.stack else copied
-    return snapshot_value(value)
+    return copy_value(value)
 
 
 def concatenate(space: Space[Any], items: SequenceOf[Any], out: Any = None) -> Any:
@@ -289,6 +289,31 @@ def _describe(value: Any) -> str:
 # -- whole batches -----------------------------------------------------------------------------------------
 
 
+def fits(space: Any, n: int, value: Any) -> bool:
+    """Whether a value is a batch of ``n`` elements as it is: arrays of its shapes and dtypes, nested like the space.
+
+    A quick look at all arrays, and at none of their numbers. Keys have the space's order too, which is that of all
+    batches. Where it says False, ``as_batch`` may still make one.
+    """
+    kind = space.__class__
+    if value.__class__ is np.ndarray:
+        return kind in _ARRAYS and value.dtype == space.dtype and value.shape == (n, *space.shape)
+    if kind is Dict:
+        spaces = space.spaces
+        if value.__class__ is dict and [*value] == [*spaces]:
+            return all([fits(part, n, value[key]) for key, part in spaces.items()])
+    elif kind is Tuple:
+        spaces = space.spaces
+        if value.__class__ is tuple and len(value) == len(spaces):
+            return all([fits(part, n, each) for part, each in zip(spaces, value, strict=True)])
+    elif kind is MaskedBox and value.__class__ is dict:
+        fields = _fields(space)
+        assert fields is not None
+        if [*value] == [*fields]:
+            return all([fits(part, n, value[key]) for key, part in fields.items()])
+    return False
+
+
 def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error: type[Exception] = ValueError) -> Any:
     """A value as a batch of ``n`` elements in the space's dtypes; arrays that already fit are not copied.
 
@@ -303,9 +328,8 @@ def as_batch(space: Space[Any], n: int, value: Any, what: str = "a batch", error
     Raises:
         ValueError: (or ``error``) A shape, dtype or structure is another than that of the batch, or entries are masked.
     """
-    if value.__class__ is np.ndarray and _is_array(space):
-        if value.dtype == space.dtype and value.shape == _batch_shape(space, n):
-            return value
+    if fits(space, n, value):
+        return value
     fields = _fields(space)
     if fields is not None:
         if isinstance(value, list):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
-from sekai.spaces import Dict, Discrete, MultiDiscrete, Space, Tuple, as_mask, full_mask, mask_space
+from sekai.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Tuple, as_mask, full_mask, mask_space
 from sekai.spaces.multi_discrete import draw_allowed, mask_at
 from sekai.spaces.space import check_mask
 
@@ -91,11 +91,17 @@ def sample_batch(space: Space[Any], n: int, rng: np.random.Generator, masks: Any
         batched = layout.batch_space(space, n)
         batched.seed(rng)
         return batched.sample()
-    masks = check_masks(mask_space(space), n, masks, "sample_batch(masks)")
+    return sample_allowed(space, n, rng, masks, "sample_batch(masks)", "row")
+
+
+def sample_allowed(
+    space: Space[Any], n: int, rng: np.random.Generator, masks: Any, where: str, row: str = "sub-env"
+) -> Any:
+    """As ``sample_batch``, of masks that error messages call ``where``, and an entry of them ``row``."""
+    masks = check_masks(mask_space(space), n, masks, where)
     empty = np.flatnonzero(~rows_with_any(space, n, masks))
     if empty.size:
-        row = int(empty[0])
-        raise ValueError(f"sample_batch(masks): expected at least one element to be left, got none in row {row}")
+        raise ValueError(f"{where}: expected at least one element to be left, got none in {row} {int(empty[0])}")
     return _sample_allowed(space, n, rng, masks)
 
 
@@ -114,6 +120,10 @@ def _sample_allowed(space: Space[Any], n: int, rng: np.random.Generator, masks: 
             column = slice(None), *index
             batch[column] = int(space.start[index]) + drawn
         return batch
+    if isinstance(space, Box):
+        drawn = space.bounds.sample(rng, (n,))
+        np.copyto(drawn, space.bounds.rest, where=masks == 0)
+        return drawn
     batched = layout.batch_space(space, n)
     batched.seed(rng)
     return batched.sample(masks)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching.buffers import Buffers
-from sekai.batching.infos import snapshot_value
+from sekai.batching.infos import copy_value
 
 
 def own_batch(batch: Any, buffers: Buffers) -> Any:
@@ -24,7 +24,7 @@ def own_batch(batch: Any, buffers: Buffers) -> Any:
     """
     if batch.__class__ is np.ndarray and not batch.dtype.hasobject:
         return buffers.own(batch)
-    return map_parts(lambda part: buffers.own(part) if _is_plain(part) else snapshot_value(part), batch)
+    return map_parts(lambda part: buffers.own(part) if _is_plain(part) else copy_value(part), batch)
 
 
 def _is_plain(part: Any) -> bool:
@@ -35,7 +35,7 @@ def copy_batch(batch: Any) -> Any:
     """A batch in fresh arrays."""
     if batch.__class__ is np.ndarray and batch.dtype != object:
         return batch.copy()
-    return map_parts(lambda part: part.copy() if isinstance(part, np.ndarray) else snapshot_value(part), batch)
+    return map_parts(lambda part: part.copy() if isinstance(part, np.ndarray) else copy_value(part), batch)
 
 
 def take(batch: Any, rows: NDArray[np.intp]) -> Any:
@@ -44,7 +44,7 @@ def take(batch: Any, rows: NDArray[np.intp]) -> Any:
     def rows_of(part: Any) -> Any:
         if isinstance(part, np.ndarray):
             return part.take(rows, axis=0)  # several times as quick as an index
-        return [snapshot_value(part[row]) for row in rows.tolist()]
+        return [copy_value(part[row]) for row in rows.tolist()]
 
     return map_parts(rows_of, batch)
 
@@ -62,7 +62,7 @@ def put(batch: Any, rows: NDArray[np.intp] | slice, values: Any) -> None:
     elif isinstance(batch, list):
         indices = range(len(batch))[rows] if isinstance(rows, slice) else rows.tolist()
         for row, value in zip(indices, values, strict=True):
-            batch[row] = snapshot_value(value)
+            batch[row] = copy_value(value)
     else:
         for key in batch if isinstance(batch, dict) else range(len(batch)):
             put(batch[key], rows, values[key])

@@ -47,10 +47,12 @@ columns:
   first step   reset() and the first step(), which may compile kernels; they are
                in no other column
 
-Random actions are drawn beforehand, eight batches that are used over and over.
-Any other policy is asked at each step, and sees what the wrappers make of the
-observations. Where all episodes have one length they end in the same step,
-which takes longer than the others: let a sixth of --seconds hold a few of them.
+Random actions are drawn beforehand, eight batches that are used over and over:
+a native market takes what its masks leave out, too. For environments that may
+refuse it they are drawn at each step, as the masks allow. Any other policy is
+asked at each step, and sees what the wrappers make of the observations. Where
+all episodes have one length they end in the same step, which takes longer than
+the others: let a sixth of --seconds hold a few of them.
 
 The profile takes --seconds more for each row, in which sub-envs with clocks
 around the parts of a step and sub-envs without take turns. The clocks take time

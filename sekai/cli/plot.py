@@ -86,7 +86,7 @@ def _plot_of(vec: VecEnv[Any, Any]) -> Callable[[Rollout], Any]:
     """How the market draws a rollout, or, where it does not say, how any is drawn."""
     try:
         offered = vec.get_attr("plot_rollout")[0]
-    except (AttributeError, SekaiError):  # through worker processes it is a VecEnvWorkerError
+    except (AttributeError, SekaiError):  # a worker process cannot send every function
         return plot_rollout
     return offered if callable(offered) else plot_rollout
 

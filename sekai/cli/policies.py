@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sekai.batching import layout
+from sekai.checks import did_you_mean
 from sekai.cli.common import CommandError
 from sekai.cli.options import RANDOM
 from sekai.errors import SekaiError
+from sekai.registry.build import entry_point_of
+from sekai.registry.entry_points import load_entry_point
+from sekai.rollouts.compiled import as_row_policy
 from sekai.seeding import make_seed_sequence, np_random
 
 if TYPE_CHECKING:
@@ -37,12 +42,21 @@ def _offered(vec: VecEnv[Any, Any], attribute: str) -> list[tuple[str, Any]]:
     """The items of a mapping that is an attribute of the market, those with a name."""
     try:
         offered = vec.get_attr(attribute)[0]
-    # Through worker processes an unknown attribute is a VecEnvWorkerError.
-    except (AttributeError, SekaiError):
+    except AttributeError:
         return []
+    except SekaiError:  # a worker process cannot send every function
+        offered = _in_the_class(vec, attribute)
     if not isinstance(offered, Mapping):
         return []
     return [(name, value) for name, value in offered.items() if isinstance(name, str)]
+
+
+def _in_the_class(vec: VecEnv[Any, Any], attribute: str) -> Any:
+    """The attribute as it stands in the class that sub-envs in worker processes are made of; None where it is none."""
+    if vec.spec is None:
+        return None
+    made_by = load_entry_point(entry_point_of(vec.spec, "proc"), vec.spec.id)
+    return getattr(made_by, attribute, None) if isinstance(made_by, type) else None
 
 
 def choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
@@ -55,17 +69,26 @@ def choose_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
 
     Raises:
         CommandError: There is no such policy, it does not fit this environment, or what is offered builds none. The
-            policy raises it for actions that are no batch of this environment's.
+            policy raises it for actions that are no batch of this environment's, and random actions for masks that
+            are none or leave nothing.
     """
     policy = build_policy(vec, name, seed)
-    return policy if name == RANDOM else _checked(policy, vec, f"--policy {name}: actions")
+    if name == RANDOM:
+        return policy
+    if getattr(policy, "is_kernel", False):  # what can be called for a batch checks more than its compiled row does
+        try:
+            policy = as_row_policy(policy, vec) or policy
+        except TypeError as error:
+            raise CommandError(f"--policy {name}: {error}") from error
+    return _checked(policy, vec, f"--policy {name}: actions")
 
 
 def build_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
     """The policy as the environment builds it (see ``choose_policy``): one of rows, say, which can be compiled."""
     offered: dict[str, PolicyFactory] = {**policies_of(vec), RANDOM: partial(_random_policy, seed=seed)}
     if name not in offered:
-        raise CommandError(f"--policy: expected one of {', '.join(sorted(offered))}, got {name!r}")
+        hint = did_you_mean(name, offered) or (_why_none(vec) if len(offered) == 1 else "")
+        raise CommandError(f"--policy: expected one of {', '.join(sorted(offered))}, got {name!r}{hint}")
     where = f"--policy {name}: policies[{name!r}]"
     try:
         policy = offered[name](vec)
@@ -75,6 +98,20 @@ def build_policy(vec: VecEnv[Any, Any], name: str, seed: int | None) -> Policy:
     if not callable(policy):
         raise CommandError(f"{where}: {_EXPECTED}; it returned {type(policy).__name__}")
     return policy
+
+
+def _why_none(vec: VecEnv[Any, Any]) -> str:
+    """What an error message says of an environment that seems to offer no policies."""
+    try:
+        vec.get_attr("policies")
+    except AttributeError:
+        pass
+    except SekaiError:
+        return "; its `policies` cannot be sent by worker processes, of which --mode sync has none"
+    return (
+        "; others are looked for in an attribute `policies` of the environment's class, a dict of functions that take "
+        "the VecEnv and return a policy"
+    )
 
 
 def _checked(policy: Policy, vec: VecEnv[Any, Any], where: str) -> Policy:
@@ -88,14 +125,38 @@ def _checked(policy: Policy, vec: VecEnv[Any, Any], where: str) -> Policy:
 
 def _random_policy(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
     """Random actions, of those that the masks allow where the environment has some."""
-    # Not the seed itself: actions must not follow the numbers the environment draws.
-    derived = None if seed is None else make_seed_sequence(seed, 1)[0]
-    if vec.has_action_mask:
-        from sekai.vector.random_actions import random_actions
+    if not vec.has_action_mask:
+        return any_actions(vec, seed)
+    from sekai.vector.random_actions import random_actions
 
-        rng, _ = np_random(derived)
-        return lambda observations: random_actions(vec, rng)
-    space = vec.batch_action_space
+    rng, _ = np_random(_seed_of_actions(seed))
+    steps = itertools.count(1)
+
+    def act(observations: Any) -> Any:
+        step = next(steps)
+        try:
+            return random_actions(vec, rng)
+        except (TypeError, ValueError) as error:  # a mask that is none, or leaves nothing
+            name = vec.spec.id if vec.spec is not None else repr(vec)
+            raise CommandError(f"{name}, --policy {RANDOM}, step {step}: {error}") from error
+
+    return act
+
+
+def any_actions(vec: VecEnv[Any, Any], seed: int | None) -> Policy:
+    """Random actions of the whole space, whatever masks leave out.
+
+    Args:
+        vec: The environment.
+        seed: See ``choose_policy``.
+    """
+    space, derived = vec.batch_action_space, _seed_of_actions(seed)
     if derived is not None:
         space.seed(derived)
     return lambda observations: space.sample()
+
+
+def _seed_of_actions(seed: int | None) -> int | None:
+    """The seed that random actions are drawn from; None for one of the system's."""
+    # Not the seed itself: actions must not follow the numbers the environment draws.
+    return None if seed is None else make_seed_sequence(seed, 1)[0]

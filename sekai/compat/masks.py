@@ -27,7 +27,14 @@ def has_flat_masks(env: Env[Any, Any] | VecEnv[Any, Any]) -> bool:
 
 
 def flat_masks(vec: VecEnv[Any, Any]) -> NDArray[np.bool_]:
-    """The masks of the sub-envs of a VecEnv, bool (num_envs, n)."""
+    """The masks of the sub-envs of a VecEnv, bool (num_envs, n).
+
+    Raises:
+        AttributeError: It has no masks, or none that have a flat form.
+    """
+    if not has_flat_masks(vec):
+        expected = "expected a VecEnv with masks of a Discrete, MultiDiscrete or MultiBinary"
+        raise AttributeError(f"{ACTION_MASKS}(): {expected}, got {vec!r} with actions of {vec.action_space!r}")
     return _flat(vec.action_space, vec.action_mask(), vec.num_envs)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sekai.batching.infos import EPISODE, FINAL_INFO, FINAL_OBSERVATION, RESET_INFO
 from sekai.checks import check_integer
 from sekai.compat.masks import ACTION_MASKS, flat_masks, has_flat_masks
-from sekai.compat.sub_envs import attribute_errors, render_modes
+from sekai.compat.sub_envs import render_modes
 from sekai.env import Wrapper
 from sekai.seeding import make_seed_sequence
 from sekai.tracking import EpisodeStats
@@ -184,8 +184,7 @@ class SekaiSB3VecEnv(SB3VecEnv):
         if attr_name == "render_mode":  # which Stable-Baselines3 asks for, and warns of sub-envs without one
             values = render_modes(self.vec)
             return [values[row] for row in rows]
-        with attribute_errors():
-            return self.vec.get_attr(attr_name, rows)
+        return self.vec.get_attr(attr_name, rows)
 
     def set_attr(self, attr_name: str, value: Any, indices: int | Iterable[int] | None = None) -> None:
         """Set an attribute of some sub-envs to one value.
@@ -196,12 +195,11 @@ class SekaiSB3VecEnv(SB3VecEnv):
             TypeError: ``indices`` are no integers.
         """
         rows = sorted({*self._rows(indices)})
-        with attribute_errors():
-            if len(rows) == self.num_envs:
-                # To the VecEnv a list is one value each.
-                self.vec.set_attr(attr_name, [value] * self.num_envs if isinstance(value, list) else value)
-            else:
-                self.vec.set_attr(attr_name, [value] * len(rows), indices=rows)
+        if len(rows) == self.num_envs:
+            # To the VecEnv a list is one value each.
+            self.vec.set_attr(attr_name, [value] * self.num_envs if isinstance(value, list) else value)
+        else:
+            self.vec.set_attr(attr_name, [value] * len(rows), indices=rows)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: int | Iterable[int] | None = None, **method_kwargs: Any
@@ -217,12 +215,11 @@ class SekaiSB3VecEnv(SB3VecEnv):
         if method_name == ACTION_MASKS and has_flat_masks(self.vec):
             return list(self.action_masks()[rows])
         rounds = [rows] if len({*rows}) == len(rows) else [[row] for row in rows]
-        with attribute_errors():
-            return [
-                value
-                for together in rounds
-                for value in self.vec.call_at(together, method_name, *method_args, **method_kwargs)
-            ]
+        return [
+            value
+            for together in rounds
+            for value in self.vec.call_at(together, method_name, *method_args, **method_kwargs)
+        ]
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The masks of all sub-envs, bool (num_envs, n); ``env_method("action_masks")`` gives those of some.
@@ -230,8 +227,6 @@ class SekaiSB3VecEnv(SB3VecEnv):
         Raises:
             AttributeError: ``vec`` has none of the actions of a ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``.
         """
-        if not has_flat_masks(self.vec):
-            raise AttributeError(f"action_masks(): expected a VecEnv with flat masks of actions, got {self.vec!r}")
         return flat_masks(self.vec)
 
     def _action_mask(self, row: int) -> NDArray[np.bool_]:

@@ -43,8 +43,11 @@ class SekaiTorchRLEnv(EnvBase):
     and one of a ``MaskedBox`` a TensorDict of "values" and "mask".
 
     Where the VecEnv has action masks, of actions of a ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``, there is an
-    entry "action_mask", bool (num_envs, n), as ``torchrl.envs.ActionMask`` reads it: of several choices one mask after
-    another. With a terminal observation it allows everything.
+    entry "action_mask", bool: (num_envs, n), of several choices one mask after another; of a ``MultiBinary`` (num_envs,
+    *shape, 2), whether an element may be 0 and whether it may be 1. With a terminal observation it allows everything.
+    ``torchrl.envs.ActionMask`` takes it, but for choices that do not begin at 0 and a ``MultiDiscrete`` of several
+    axes, whose specs cannot be masked (see ``to_spec``): there a policy has to read the entry. A collector without a
+    policy draws from the specs as they were when it was made, without a mask: hand it ``env.rand_action``.
 
     A VecEnv begins the next episode of a sub-env in the step that ends one; TorchRL asks for it afterwards, by a reset
     of the sub-envs that are done. So the step leads to the terminal observation, and that reset to the observation
@@ -87,10 +90,9 @@ class SekaiTorchRLEnv(EnvBase):
         self.observation_spec = Composite(observation=to_spec(vec.observation_space, n), shape=(n,))
         self._has_masks = has_flat_masks(vec)
         if self._has_masks:
-            pairs = 2 if isinstance(vec.action_space, MultiBinary) else 1
-            self.observation_spec["action_mask"] = Binary(
-                shape=(n, pairs * flatdim(vec.action_space)), dtype=torch.bool
-            )
+            space = vec.action_space
+            shape = (n, *space.shape, 2) if isinstance(space, MultiBinary) else (n, flatdim(space))
+            self.observation_spec["action_mask"] = Binary(shape=shape, dtype=torch.bool)
         self.action_spec = Composite(action=to_spec(vec.action_space, n), shape=(n,))
         self.reward_spec = Unbounded(column, dtype=torch.float32)
         flags = {name: Binary(shape=column, dtype=torch.bool) for name in ("done", "terminated", "truncated")}
@@ -139,7 +141,7 @@ class SekaiTorchRLEnv(EnvBase):
         entries = {name: to_tensors(column[:, np.newaxis], self.device) for name, column in columns.items()}
         entries["observation"] = _to_entry(to_tensors(observations, self.device), self.num_envs)
         if self._has_masks:
-            masks = flat_masks(self.vec)
+            masks = flat_masks(self.vec).reshape(self.observation_spec["action_mask"].shape)
             masks[self._ended] = True
             entries["action_mask"] = to_tensors(masks, self.device)
         return TensorDict(entries, batch_size=self.batch_size, device=self.device)
@@ -153,6 +155,9 @@ class SekaiTorchRLEnv(EnvBase):
         """Close the VecEnv."""
         super().close(raise_if_closed=raise_if_closed)
         self.vec.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.vec!r} on {self.device}>"
 
 
 #: Bounded's own metaclass makes a plain BoundedContinuous of whatever is built.

@@ -67,7 +67,7 @@ def jit_batch(
     Args:
         function: The kernel.
         shared: Names of the arguments whose arrays are not rows; one string may hold several, as in ``"prices terms"``.
-        block: Rows that the kernel gets at once, at most.
+        block: Rows that the kernel gets at once, at most; 1024 if nothing is said.
         parallel_from: From how many rows on a call is spread over ``sekai.kernels.get_num_threads()`` threads. None:
             from 8192 on where that is quicker, by the times of the calls.
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba.core import types
 
 from sekai.kernels.batch import PARALLEL_FROM, Spread
@@ -13,8 +14,8 @@ from sekai.kernels.fields import Fields, structure
 from sekai.kernels.jit import compile_kernel
 from sekai.kernels.market import Market, Record
 from sekai.kernels.reasons import being_compiled, is_of_compiler, name_of_type, reason_of
-from sekai.kernels.returned import is_number
-from sekai.kernels.rolling import act
+from sekai.kernels.returned import WRITES, is_nothing, is_number
+from sekai.kernels.rolling import act, unwritten
 from sekai.kernels.source import MarketSource
 
 
@@ -41,7 +42,7 @@ class Fused:
 
     def __init__(self, market: Market) -> None:
         self.market = market
-        self._steps: dict[str, Spread] = {}
+        self._steps: dict[str, tuple[Any, Any]] = {}
         self._rollouts: dict[Any, Rolling] = {}
 
     def step(self, mode: str) -> Spread:
@@ -50,6 +51,9 @@ class Fused:
         It is -1 if an action is refused. Results are rewards, flags, each array of observations, and the bytes of
         infos. The addresses are of the memory, of results, which it writes there itself, and of ``kept``.
 
+        Each time another one is made of the same functions: when several threads are quicker depends on what goes on
+        between the steps, so one batch of a market says nothing of another.
+
         Args:
             mode: What becomes of rows that end: "reset", "keep" (their terminal observations are kept, and somebody
                 else resets them), "freeze", or "go on" (nothing).
@@ -57,10 +61,8 @@ class Fused:
         if mode not in self._steps:
             writer = MarketSource(self.market, self.market.told)
             writer.compile(writer.step(mode))
-            self._steps[mode] = Spread(
-                *writer.spread(), self.market.parallel_from or PARALLEL_FROM, explain=self.explain
-            )
-        return self._steps[mode]
+            self._steps[mode] = writer.spread()
+        return Spread(*self._steps[mode], self.market.parallel_from or PARALLEL_FROM, explain=self.explain)
 
     def rollout(self, policy: Any, parameters: Any, infos: tuple[str, ...], action_width: int) -> Rolling:
         """Some steps of a rollout with a policy of rows, for a market of one array of observations and one of actions.
@@ -77,7 +79,8 @@ class Fused:
                 del self._rollouts[next(iter(self._rollouts))]
             writer = MarketSource(self.market, infos, apart=True)
             fields = Fields("parameters", parameters, writer.scope)
-            writer.scope.update(_policy=policy, _act=act)
+            dtype = self.market.actions.parts[0].dtype
+            writer.scope.update(_policy=policy, _act=act, _unwritten=unwritten(np.dtype(dtype)))
             source = f"def take_apart(parameters):\n    return ({fields.taken_apart},)"
             writer.compile([*writer.roll(fields, action_width), source])
             self._rollouts[key] = Rolling(*writer.spread(), writer.scope["take_apart"])
@@ -123,6 +126,7 @@ class Fused:
         wanted: dict[str, tuple[str, Callable[[Any], bool]]] = {
             "step": ("a number and two bools (reward, terminated, truncated)", _is_step),
             "derive": (f"numbers ({', '.join(follows)})", lambda kind: _are_numbers(kind, len(follows))),
+            **{what: (f"nothing (it writes into {argument})", is_nothing) for what, argument in WRITES.items()},
         }
         for what, (expected, fits) in wanted.items():
             for signature in functions[what].nopython_signatures if what in functions else ():

@@ -12,6 +12,13 @@ from numba.core import types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
+#: What Numba says of a global, or of a variable of an outer function, that it makes no constant of.
+_OUTSIDE = (
+    r"The use of a (?:reflected )?(?P<kind>\w+).* type, assigned to variable '(?P<name>\w+)' in globals, is not supp",
+    r"Untyped global name '(?P<name>\w+)':\s*Cannot determine Numba type of <class '(?:.*\.)?(?P<kind>(?!Undef)\w+)'>",
+    r"OverloadSelector object at \w+>, \((?P<kind>\w+)[^$]*lowering \"\S+ = (?:global|freevar)\((?P<name>\w+): ",
+)
+
 
 def being_compiled(error: BaseException) -> list[Any]:
     """The Python functions that were being compiled when an exception was raised, the innermost one last.
@@ -76,6 +83,11 @@ def _message(error: Exception, text: str, records: dict[str, Any]) -> str:
     plain = re.search(r"Untyped global name '(\w+)':\s*Cannot determine Numba type of <class 'function'>", text)
     if plain:
         return f"{plain[1]} is a plain Python function, expected one compiled by sekai.kernels.jit"
+    outside = next((found for found in (re.search(form, text) for form in _OUTSIDE) if found), None)
+    if outside:
+        kind = {"List": "list", "Set": "set"}.get(outside["kind"], outside["kind"])
+        got = f"{outside['name']}, from outside the function, is of type {kind}, which compiled code cannot read"
+        return f"{got}: expected a number, a tuple of numbers or a NumPy array there, or a field of the parameters"
     no_form = re.search(r"No implementation of function .*found for signature:\s*>>> ([^\n]+)", text)
     if no_form:
         return f"there is no {no_form[1]} in compiled code"
@@ -86,6 +98,9 @@ def _message(error: Exception, text: str, records: dict[str, Any]) -> str:
 def _line(error: Exception, text: str) -> str:
     """The line, from Numba's text or from what it was compiling."""
     found = re.search(r'File "([^"\n]+)", line (\d+):\n(?:.*\n)*?(.+)\n\s*\^', text)
+    lowered = re.search(r'During: lowering "[^\n]*" at ([^\n]+) \((\d+)\)', text)
+    if lowered and not (found and found.start() < lowered.start()):
+        return _place(lowered[1], int(lowered[2]), linecache.getline(lowered[1], int(lowered[2])))
     if found:
         return _place(found[1], int(found[2]), found[3])
     for frame in reversed(list(_frames(error))):

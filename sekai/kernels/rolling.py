@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sekai.kernels import threads
@@ -27,11 +28,32 @@ def rolling_threads(num_envs: int, parallel_from: int | None) -> int:
     return threads.get_num_threads() if num_envs >= start and not BOUNDS_ARE_CHECKED else 1
 
 
+def unwritten(dtype: np.dtype[Any]) -> Any:
+    """What an action holds before a row policy writes it, so that an item it leaves out is no number of most spaces."""
+    if dtype.kind == "f":
+        return dtype.type(np.nan)
+    if dtype.kind == "b":
+        return np.False_
+    limits = np.iinfo(dtype)
+    return dtype.type(limits.min or limits.max)
+
+
 @jit
-def act(policy: Any, parameters: Any, observations: NDArray[Any], actions: NDArray[Any]) -> None:
-    """Let a row policy act on every row, of observations and actions flattened to (n, width)."""
+def act(policy: Any, parameters: Any, before: Any, observations: NDArray[Any], actions: NDArray[Any]) -> None:
+    """Let a row policy act on every row, of observations and actions flattened to (n, width).
+
+    Args:
+        policy: ``policy(parameters, observation, action)``.
+        parameters: What it is given.
+        before: What an action holds before (see ``unwritten``).
+        observations: Of all rows.
+        actions: Likewise, written.
+    """
     for i in range(len(observations)):
-        policy(parameters, observations[i], actions[i])
+        action = actions[i]
+        for j in range(len(action)):
+            action[j] = before
+        policy(parameters, observations[i], action)
 
 
 @functools.lru_cache(maxsize=64)
@@ -45,13 +67,29 @@ def with_parameters(policy: Callable[..., None]) -> Callable[..., None]:
     return jit(act_without)
 
 
-@functools.lru_cache(maxsize=64)
-def batch_of(policy: Callable[..., None]) -> Callable[..., None]:
-    """A row policy for a batch: ``act_on(parameters, observations, actions)``."""
+def act_on_batch(
+    policy: Callable[..., None], parameters: Any, observations: NDArray[Any], actions: NDArray[Any]
+) -> None:
+    """Let a row policy act on a batch, as a compiled rollout does.
 
-    def act_on(parameters: Any, observations: NDArray[Any], actions: NDArray[Any]) -> None:
+    Args:
+        policy: ``policy(parameters, observation, action)``, compiled.
+        parameters: What it is given.
+        observations: (n, ...), which it cannot write to.
+        actions: (n, ...), written.
+    """
+    observations = observations.view()
+    observations.flags.writeable = False
+    _batch_of(policy)(parameters, unwritten(actions.dtype), observations, actions)
+
+
+@functools.lru_cache(maxsize=64)
+def _batch_of(policy: Callable[..., None]) -> Callable[..., None]:
+    """A row policy for a batch: ``act_on(parameters, before, observations, actions)``, as in ``act``."""
+
+    def act_on(parameters: Any, before: Any, observations: NDArray[Any], actions: NDArray[Any]) -> None:
         n = len(observations)
-        act(policy, parameters, observations.reshape((n, -1)), actions.reshape((n, -1)))
+        act(policy, parameters, before, observations.reshape((n, -1)), actions.reshape((n, -1)))
 
     act_on.__qualname__ = f"{policy.__qualname__}_on_rows"
     return jit_batch(shared="parameters")(act_on)

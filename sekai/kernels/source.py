@@ -22,7 +22,7 @@ from sekai.kernels.constants import Constant
 from sekai.kernels.fields import Fields
 from sekai.kernels.jit import compile_kernel
 from sekai.kernels.market import Batch, Field, Market, Record
-from sekai.kernels.returned import flag_of, reward_of, whole_of
+from sekai.kernels.returned import WRITES, flag_of, nothing_of, reward_of, whole_of
 from sekai.kernels.rowviews import columns_of, read_only_rows_of, rows_of, scratch
 
 _F8, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
@@ -72,6 +72,7 @@ class MarketSource:
             "_whole": whole_of,
             "_reward": reward_of,
             "_flag": flag_of,
+            "_nothing": nothing_of,
             "_prange": numba.prange,
             "_zeros": np.zeros,
             "_scratch": scratch,
@@ -125,7 +126,8 @@ class MarketSource:
             "mask": lambda: self.items(market.masks or Batch(()), "mask", seen_at or at),
             "options": lambda: self.record(market.options),
         }
-        return f"_{what}_row({', '.join(given[name]() for name in market.functions[what][1])})"
+        called = f"_{what}_row({', '.join(given[name]() for name in market.functions[what][1])})"
+        return f"_nothing({called})" if what in WRITES else called
 
     # -- memory
 
@@ -437,7 +439,7 @@ class MarketSource:
                 "        action0, seen = all_action[step], all_seen[step]",
                 f"        seen_rows = _read_only_rows(seen, lo, hi, {width})",
                 f"        action_rows = _rows(action0, lo, hi, {action_width})",
-                f"        _act(_policy, {parameters.put_together('{}')}, seen_rows, action_rows)",
+                f"        _act(_policy, {parameters.put_together('{}')}, _unwritten, seen_rows, action_rows)",
                 *_indented(bad, 2),
                 "        if bad > 0:",
                 "            if not 0 <= refused[thread, 0] <= step:",

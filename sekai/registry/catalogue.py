@@ -49,6 +49,12 @@ class EnvRegistry:
         # Guards the dicts, for moments: nothing foreign runs while it is held.
         self._lock = threading.Lock()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """The one that is always there is the one there, of another process too: with it ``sekai.make`` can be sent."""
+        from sekai.registry import default_registry
+
+        return (_default, ()) if self is default_registry else super().__reduce_ex__(protocol)
+
     def register(
         self,
         id: str,
@@ -130,7 +136,11 @@ class EnvRegistry:
         return first
 
     def __contains__(self, id: object) -> bool:
-        """Whether exactly this id is registered, version included; looked for as ``spec`` looks for it."""
+        """Whether exactly this id is registered, version included; looked for as ``spec`` looks for it.
+
+        Raises:
+            SekaiError: The loader of its namespace failed, so that nobody knows. (A plug-in that fails is a warning.)
+        """
         try:
             self._search(id)  # type: ignore[arg-type]
         except (TypeError, ValueError):  # no id at all
@@ -354,3 +364,9 @@ class EnvRegistry:
 
 def _warn(text: str) -> None:
     warnings.warn(f"sekai: {text}", RuntimeWarning, stacklevel=3)
+
+
+def _default() -> EnvRegistry:
+    from sekai.registry import default_registry
+
+    return default_registry

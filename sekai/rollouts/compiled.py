@@ -37,12 +37,10 @@ class RowPolicy:
 
     def __call__(self, observations: NDArray[Any]) -> NDArray[Any]:
         """The actions for a batch of observations."""
-        from sekai.kernels.rolling import batch_of
+        from sekai.kernels.rolling import act_on_batch
 
-        observations = observations.view()
-        observations.flags.writeable = False  # as in a compiled rollout
         actions: NDArray[Any] = layout.allocate(self._action_space, len(observations), np.empty)
-        batch_of(self.row)(self.parameters, observations, actions)
+        act_on_batch(self.row, self.parameters, observations, actions)
         return actions
 
 

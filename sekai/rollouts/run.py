@@ -8,7 +8,6 @@ from typing import Any
 
 from sekai.batching.inputs import check_actions
 from sekai.checks import check_count
-from sekai.errors import SekaiError
 from sekai.progress import progress_bar
 from sekai.rollouts.compiled import as_row_policy, can_roll, fill_compiled
 from sekai.rollouts.info_column import InfoColumn
@@ -180,7 +179,7 @@ def history_clock(vec: VecEnv[Any, Any]) -> str | None:
     """The key of the info by which all sub-envs say where on one history they are; None where they name no one key."""
     try:
         clock, *others = vec.get_attr("history_clock")
-    except (AttributeError, SekaiError):  # through worker processes it is a VecEnvWorkerError
+    except AttributeError:
         return None
     return clock if isinstance(clock, str) and all(other == clock for other in others) else None
 

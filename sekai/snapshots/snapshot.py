@@ -41,19 +41,14 @@ class Snapshot:
     It is data: it can be pickled, compared, indexed (``snapshot[3]``, a slice, a list or mask of rows) and joined with
     others of the same market (``Snapshot.concatenate``), and nothing that happens later changes it.
 
-    Args:
-        market: The name of the VecEnv's class, and those of the wrappers around it, from the inside out.
-        spaces: Of the observations and of the actions of one sub-env.
-        kept: The state; its columns cannot be written to from here on.
-
     Attributes:
-        market: The same.
+        market: The name of the VecEnv's class, and those of the wrappers around it, from the inside out.
         observation_space: Of one sub-env.
         action_space: Of one sub-env.
-        kept: The state.
     """
 
     def __init__(self, market: tuple[str, ...], spaces: tuple[Space[Any], Space[Any]], kept: Kept) -> None:
+        """What ``VecEnv.snapshot()`` makes of what its layers keep, whose columns are read-only from here on."""
         self.market = market
         self.observation_space, self.action_space = spaces
         self.kept = kept

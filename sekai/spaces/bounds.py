@@ -111,23 +111,33 @@ class Bounds:
     def join(parts: Sequence[Bounds]) -> Bounds:
         """The bounds of 1-D arrays put one after another, in the dtype that holds all of them.
 
-        Beside floats, integers count for what their bounds are, not for what their dtype could hold.
+        Beside floats, integers count for what their bounds are, not for what their dtype could hold; and so do uint64
+        and signed ones beside each other, for which NumPy has no integer dtype.
         """
         floats = [part.dtype for part in parts if part.dtype.kind == "f"]
         dtype = np.result_type(*(floats or [part.dtype for part in parts]))
         if floats:
             dtype = np.result_type(dtype, *(part.dtype for part in parts if not part.fits(dtype)))
+        elif dtype.kind == "f":
+            wide = [
+                np.dtype(kind) for kind in (np.int64, np.uint64) if all(part.fits(np.dtype(kind)) for part in parts)
+            ]
+            dtype = wide[0] if wide else dtype
         low, high = (np.concatenate([getattr(part, side).astype(dtype) for part in parts]) for side in ("low", "high"))
         below = np.concatenate([part.bounded_below for part in parts])
         above = np.concatenate([part.bounded_above for part in parts])
         return Bounds(low.shape, dtype, low, high, below, above)
 
     def fits(self, dtype: np.dtype[Any]) -> bool:
-        """Whether a float dtype holds every number within the bounds as it is."""
+        """Whether a dtype, of floats or integers, holds every number within the bounds as it is."""
         if self.dtype.kind == "f" or 0 in self.shape:
             return 0 in self.shape or bool(np.can_cast(self.dtype, dtype))
-        most: int = 2 ** (int(np.finfo(dtype).nmant) + 1)
-        return -most <= int(self._low.min()) and int(self._high.max()) <= most
+        if dtype.kind == "f":
+            most: int = 2 ** (int(np.finfo(dtype).nmant) + 1)
+            least = -most
+        else:
+            least, most = _integer_limits(dtype)
+        return least <= int(self._low.min()) and int(self._high.max()) <= most
 
     def contain(self, x: Any) -> bool:
         """Whether ``x`` is an array of this shape, of a dtype that casts safely to this one, in bounds.

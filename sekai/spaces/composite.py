@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 
 from sekai.seeding import make_seed_sequence
-from sekai.spaces.space import Space
+from sekai.spaces.space import Space, name_instead
 
 
 class Container:
@@ -58,7 +58,8 @@ class Dict(Container, Space[dict[str, Any]], Mapping[str, Space[Any]]):
             if not isinstance(key, str):
                 raise TypeError(f"Dict: expected keys that are strings, got {key!r}")
             if not isinstance(space, Space):
-                raise TypeError(f"Dict: expected a space under key {key!r}, got {type(space).__name__}")
+                got = name_instead(space, type(space).__name__)
+                raise TypeError(f"Dict: expected a space under key {key!r}, got {got}")
             if key in self.spaces:
                 raise ValueError(f"Dict: key {key!r} is given twice")
             self.spaces[key] = space
@@ -165,7 +166,8 @@ class Tuple(Container, Space[tuple[Any, ...]], collections.abc.Sequence[Space[An
         self.spaces: tuple[Space[Any], ...] = tuple(spaces)
         for i, space in enumerate(self.spaces):
             if not isinstance(space, Space):
-                raise TypeError(f"Tuple: expected a space at position {i}, got {type(space).__name__}")
+                got = name_instead(space, type(space).__name__)
+                raise TypeError(f"Tuple: expected a space at position {i}, got {got}")
         super().__init__(seed=seed)
 
     def seed(self, seed: Any = None) -> tuple[Any, ...]:

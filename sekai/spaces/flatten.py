@@ -3,7 +3,8 @@
 ``Box`` and ``MultiBinary`` are raveled; ``Discrete`` and ``MultiDiscrete`` become one-hot vectors, one after
 another; ``MaskedBox`` its values, then its mask; ``Dict`` and ``Tuple`` their parts one after another, in a
 dtype that holds all of them. Beside a float part that dtype is its own, if the bounds of all integers fit into it (as
-one-hot vectors do), else a wider float, in which integers beyond 2**53 lose digits.
+one-hot vectors do), else a wider float. Integers alone become integers; uint64 beside signed ones too, in whichever of
+both dtypes holds the bounds of all, and floats only where neither does. In floats integers beyond 2**53 lose digits.
 
 The functions dispatch on the class of the space: ``flatten.register(MySpace)`` teaches them another one.
 """
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.checks import as_numbers
 from sekai.spaces.bounds import Bounds
 from sekai.spaces.box import Box
 from sekai.spaces.composite import Dict, Tuple
@@ -26,7 +28,7 @@ from sekai.spaces.masked_box import MaskedBox
 from sekai.spaces.multi_binary import MultiBinary
 from sekai.spaces.multi_discrete import MultiDiscrete
 from sekai.spaces.sequence import Sequence, stack_features
-from sekai.spaces.space import Space
+from sekai.spaces.space import Space, name_instead
 
 
 def _unknown(function: str, space: Any) -> Exception:
@@ -34,7 +36,7 @@ def _unknown(function: str, space: Any) -> Exception:
         return ValueError(f"{function}: {space!r} has elements of many lengths, so no vector of fixed length fits it")
     if isinstance(space, Space):
         return TypeError(f"{function}: no rule for {type(space).__name__}, add one with {function}.register")
-    return TypeError(f"{function}: expected a space, got {type(space).__name__}")
+    return TypeError(f"{function}: expected a space, got {name_instead(space, type(space).__name__)}")
 
 
 # --- flatdim -----------------------------------------------------------------------------------
@@ -129,7 +131,7 @@ def flatten(space: Space[Any], x: Any) -> NDArray[Any]:
     Raises:
         ValueError: Elements have no fixed length (``Sequence``), or a number lies outside a ``Discrete`` or
             ``MultiDiscrete``.
-        TypeError: There is no rule for the class.
+        TypeError: There is no rule for the class, or numbers of a ``Box`` or ``MaskedBox`` are complex or none.
     """
     raise _unknown("flatten", space)
 
@@ -137,7 +139,8 @@ def flatten(space: Space[Any], x: Any) -> NDArray[Any]:
 @flatten.register(Box)
 @flatten.register(MultiBinary)
 def _(space: Box | MultiBinary, x: Any) -> NDArray[Any]:
-    return np.array(x, dtype=space.dtype).reshape(-1)
+    as_numbers(x, "flatten", "biuf")
+    return np.array(x, dtype=space.dtype).reshape(-1)  # of a list too, in which NumPy may find floats by itself
 
 
 @flatten.register
@@ -163,18 +166,18 @@ def _(space: MultiDiscrete, x: Any) -> NDArray[Any]:
 
 @flatten.register
 def _(space: MaskedBox, x: Any) -> NDArray[Any]:
+    as_numbers(x["values"], "flatten, values of a MaskedBox", "biuf")
     return np.concatenate([np.asarray(x["values"], dtype=space.dtype).ravel(), np.asarray(x["mask"], np.int8).ravel()])
 
 
 @flatten.register
 def _(space: Dict, x: Any) -> NDArray[Any]:
-    return np.concatenate([_NOTHING, *(flatten(part, x[key]) for key, part in space.items())], dtype=space.flat_dtype)
+    return _join(space, [flatten(part, x[key]) for key, part in space.items()])
 
 
 @flatten.register
 def _(space: Tuple, x: Any) -> NDArray[Any]:
-    parts = [flatten(part, value) for part, value in zip(space, x, strict=True)]
-    return np.concatenate([_NOTHING, *parts], dtype=space.flat_dtype)
+    return _join(space, [flatten(part, value) for part, value in zip(space, x, strict=True)])
 
 
 # --- unflatten ---------------------------------------------------------------------------------
@@ -190,9 +193,9 @@ def unflatten(space: Space[Any], array: NDArray[Any]) -> Any:
     Raises:
         ValueError: The array is not of shape ``(flatdim(space),)`` or holds NaN, or elements have no fixed length
             (``Sequence``).
-        TypeError: There is no rule for the class.
+        TypeError: There is no rule for the class, or the array holds complex numbers or none.
     """
-    array = np.asarray(array)
+    array = as_numbers(array, "unflatten", "biuf")
     expected = (flatdim(space),)
     if array.shape != expected:
         raise ValueError(f"unflatten: expected an array of shape {expected}, got {array.shape}")
@@ -317,6 +320,11 @@ def _parts(space: Dict | Tuple) -> Iterable[Space[Any]]:
 
 #: So that there is something to concatenate where a container has no parts.
 _NOTHING = np.zeros(0, dtype=np.bool_)
+
+
+def _join(space: Dict | Tuple, parts: list[NDArray[Any]]) -> NDArray[Any]:
+    # Every element fits the dtype, also where NumPy sees signed integers made unsigned.
+    return np.concatenate([_NOTHING, *parts], dtype=space.flat_dtype, casting="unsafe")
 
 
 def _offsets(space: MultiDiscrete) -> NDArray[np.int64]:

@@ -15,10 +15,12 @@ space               mask
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from sekai.spaces.bounds import Bounds
 from sekai.spaces.box import Box
 from sekai.spaces.composite import Dict, Tuple
 from sekai.spaces.discrete import Discrete
@@ -47,10 +49,16 @@ def mask_space(space: Space[Any]) -> Space[Any]:
     if isinstance(space, Discrete):
         return MultiBinary(space.n)
     if isinstance(space, Box):
-        return Box(0, 1, space.shape, np.int8)
+        return Box.from_bounds(_zeros_and_ones(space.shape))
     if isinstance(space, MaskedBox):
         return MultiBinary(space.mask_shape)
     raise TypeError(f"mask_space: expected a space whose masks have a fixed form, got {space!r}")
+
+
+@lru_cache(maxsize=64)
+def _zeros_and_ones(shape: tuple[int, ...]) -> Bounds:
+    """The bounds of masks of a ``Box``, kept since a policy that reads masks comes here at each step."""
+    return Bounds.parse(0, 1, shape, np.int8, "mask_space")
 
 
 def full_mask(space: Space[Any]) -> Any:
@@ -63,7 +71,7 @@ def full_mask(space: Space[Any]) -> Any:
 
 
 def as_mask(space: Space[Any], mask: Any, where: str = "mask") -> Any:
-    """A mask as an element of ``mask_space(space)``: int8 arrays throughout, with ones where nothing was said.
+    """A mask as an element of ``mask_space(space)``: fresh int8 arrays throughout, with ones where nothing was said.
 
     Args:
         space: The action space.
@@ -93,13 +101,14 @@ def as_mask(space: Space[Any], mask: Any, where: str = "mask") -> Any:
             n = int(space.nvec[index])
             if mask is None:
                 return np.ones(n, np.int8)
-            return check_mask(mask_at(mask, index, space.shape), (n,), 1, f"{where} of element {index}")
+            return check_mask(mask_at(mask, index, space.shape), (n,), 1, f"{where} of element {index}").copy()
 
         return _nested(space, (), of_element, tuple)
     highest = 2 if isinstance(space, MultiBinary) else 1
     shape = mask_space(space).shape
     assert shape is not None
-    return np.full(shape, highest, np.int8) if mask is None else check_mask(mask, shape, highest, where)
+    # A copy: an env may keep its mask as an array, and write to it in the next step.
+    return np.full(shape, highest, np.int8) if mask is None else check_mask(mask, shape, highest, where).copy()
 
 
 def allows_any(space: Space[Any], mask: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from sekai.checks import check_count
 from sekai.spaces.composite import Dict, Tuple, spread_seed
 from sekai.spaces.masked_box import MaskedBox
-from sekai.spaces.space import Space
+from sekai.spaces.space import Space, name_instead
 
 #: The chance that a sample ends before its next feature: 3 features on average.
 _STOP = 0.25
@@ -24,8 +24,8 @@ class Sequence(Space[Any]):
     ``Dict``, ``Tuple`` and ``MaskedBox`` features.
 
     ``sample()`` draws the length from a geometric distribution with mean 3, cut at ``max_length``.
-    ``sample(mask)`` takes a pair: the length (an int), the allowed lengths (a 1-D array of different ints,
-    drawn from uniformly) or None; and a mask for every feature, or None.
+    ``sample(mask)`` takes a pair, a tuple or list: the length (an int), the allowed lengths (a 1-D array of different
+    ints, drawn from uniformly) or None; and a mask for every feature, or None.
 
     Args:
         feature_space: The space of one feature.
@@ -52,7 +52,8 @@ class Sequence(Space[Any]):
         seed: Any = None,
     ) -> None:
         if not isinstance(feature_space, Space):
-            raise TypeError(f"Sequence feature_space: expected a space, got {type(feature_space).__name__}")
+            got = name_instead(feature_space, type(feature_space).__name__)
+            raise TypeError(f"Sequence feature_space: expected a space, got {got}")
         self.feature_space = feature_space
         self.max_length = None if max_length is None else check_count(max_length, "Sequence max_length", minimum=0)
         self.stack = bool(stack)
@@ -80,14 +81,14 @@ class Sequence(Space[Any]):
             lengths, features = spread_seed(super().seed(seed), seed, 2)
         return super().seed(lengths), self.feature_space.seed(features)
 
-    def sample(self, mask: tuple[Any, Any] | None = None) -> Any:
+    def sample(self, mask: tuple[Any, Any] | list[Any] | None = None) -> Any:
         """Draw a length, then that many features.
 
         Raises:
             TypeError: The mask is no pair, or a length no integer.
             ValueError: A length is negative or above ``max_length``, or no length is allowed.
         """
-        if mask is not None and not (isinstance(mask, tuple) and len(mask) == 2):
+        if mask is not None and not (isinstance(mask, (tuple, list)) and len(mask) == 2):
             raise TypeError(f"Sequence.sample mask: expected a pair (lengths, feature mask), got {mask!r}")
         lengths, feature_mask = (None, None) if mask is None else mask
         features = tuple([self.feature_space.sample(feature_mask) for _ in range(self._draw_length(lengths))])
@@ -115,9 +116,16 @@ class Sequence(Space[Any]):
             features: Elements of ``feature_space``, at most ``max_length``.
 
         Raises:
+            TypeError: They are no features, in a tuple, a list or an array.
             ValueError: There are more, or one of them is not in ``feature_space``.
         """
-        parts = tuple(features)
+        try:
+            each = iter(features)
+        except TypeError:
+            raise TypeError(
+                f"Sequence.pack: expected several features of {self.feature_space!r}, got {features!r}"
+            ) from None
+        parts = tuple(each)
         if self.max_length is not None and len(parts) > self.max_length:
             raise ValueError(f"Sequence.pack: expected at most {self.max_length} features, got {len(parts)}")
         for i, feature in enumerate(parts):

@@ -235,3 +235,17 @@ def allowed_of(mask: Any, n: int, where: str) -> NDArray[np.intp]:
     if not allowed.size:
         raise ValueError(f"{where}: expected at least one value that may be drawn, got zeros only")
     return allowed
+
+
+def name_instead(value: Any, otherwise: str) -> str:
+    """What an error message says has come where a space was expected: of gymnasium's, which look alike, whose it is.
+
+    Args:
+        value: What has come.
+        otherwise: How the message shows anything else.
+    """
+    kind = type(value)
+    if not any(each.__module__.startswith("gymnasium.") and each.__name__ == "Space" for each in kind.__mro__):
+        return otherwise
+    remedy = "sekai.compat.gymnasium.from_gymnasium_space makes one of sekai of it"
+    return f"a {kind.__module__}.{kind.__qualname__} ({remedy})"

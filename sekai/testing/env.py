@@ -16,6 +16,7 @@ from sekai.env import Env
 from sekai.errors import ResetRequired
 from sekai.results import ResetResult, StepResult
 from sekai.spaces import Space
+from sekai.spaces.space import name_instead
 from sekai.testing.actions import draw_actions
 from sekai.testing.values import describe, holds_lists, name_error, same
 
@@ -55,10 +56,11 @@ def check_env(
     Returns:
         The problems found, each a sentence that says where, what was expected and what came; a problem that
         comes up at several steps is told once. What begins with "hint: " is no problem: that the env cannot be
-        kept in a snapshot, and why. Empty when there is nothing to tell.
+        kept in a snapshot, and why, or that the name of a method is nearly one that is looked for. Empty when there
+        is nothing to tell.
     """
     if not isinstance(env, Env):
-        return [f"expected an Env, got {describe(env)}"]
+        return [f"expected an Env, got {describe(env)}{_remedy(env)}"]
     problems = _check_spaces(env)
     if problems:
         return problems
@@ -115,8 +117,21 @@ def check_env(
     if problems:
         return problems
     from sekai.testing.env_restoring import check_env_restoring  # here, to keep `import sekai` quick
+    from sekai.testing.unread import unread_hints
 
-    return check_env_restoring(env, actions, seed, first.outcomes)
+    hints = [f"hint: {hint}" for hint in unread_hints(env.unwrapped)]
+    return check_env_restoring(env, actions, seed, first.outcomes) + hints
+
+
+def _remedy(wrong: Any) -> str:
+    """What to do about what is no Env."""
+    from sekai.vector import VecEnv  # here, to keep `import sekai` quick
+
+    kind = wrong if isinstance(wrong, type) else type(wrong)
+    if issubclass(kind, VecEnv):
+        factory = kind.__name__ if isinstance(wrong, type) else "factory"
+        return f"; check_vec_env({factory}) is for environments that are a VecEnv"
+    return f"; check_env({kind.__name__}()) takes an object" if issubclass(kind, Env) else ""
 
 
 def _check_spaces(env: Env[Any, Any]) -> list[str]:
@@ -124,7 +139,7 @@ def _check_spaces(env: Env[Any, Any]) -> list[str]:
     for name in _SPACES:
         space = getattr(env, name, None)
         if not isinstance(space, Space):
-            problems.append(f"{name}: expected a Space, got {describe(space)}")
+            problems.append(f"{name}: expected a Space, got {name_instead(space, describe(space))}")
             continue
         try:
             copied = pickle.loads(pickle.dumps(space))

@@ -14,11 +14,13 @@ from sekai.testing.memory import check_writes
 from sekai.testing.native import check_early_resets, check_left_out, check_observing
 from sekai.testing.outside import acceptance_hints
 from sekai.testing.reach import find_kernels
+from sekai.testing.rebound import rebound_hints
 from sekai.testing.recording import Recording, record
 from sekai.testing.reference import Inputs, ReferenceRun, VecEnvFactory
 from sekai.testing.repeat import check_asking, check_repeat
 from sekai.testing.restoring import check_restoring, check_restoring_frozen
 from sekai.testing.shown import CallFailed
+from sekai.testing.unread import unread_hints
 from sekai.testing.wide import check_wide, count_rows
 from sekai.vector import NativeVecEnv, VecEnv
 
@@ -61,6 +63,7 @@ class Examination:
             recording = record(vec, inputs)
             kernels = find_kernels(vec.unwrapped)
             is_native = isinstance(vec.unwrapped, NativeVecEnv)
+            self.hints += unread_hints(vec.unwrapped) + rebound_hints(type(vec.unwrapped))
         if is_native:
             limit = self._limit(inputs)
             self.problems += self.factory.lost_arguments(max_episode_steps=limit, autoreset_options={})

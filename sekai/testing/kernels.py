@@ -34,6 +34,8 @@ _LIBM = frozenset(
     ).split()
     for suffix in ("", "f")
 )
+#: The digits of an integer are counted so where one is written into a text: that of an error, as Numba raises it too.
+_LOG10 = re.compile(r"(%\S+) = [^\n]*call double @(?:llvm\.)?log10(?:\.f64)?\(double (?:\w+ )*(%[^\s)]+)\)")
 
 
 class Form(NamedTuple):
@@ -128,10 +130,21 @@ def vectorisation_hints(forms: list[Form]) -> list[str]:
         if not _AVX.search(assembly):
             continue
         found = {symbol for match in _SYMBOL.finditer(assembly) for symbol in match.groups()}
-        called = ", ".join(sorted(found & _LIBM))
+        called = ", ".join(sorted(found & _LIBM - ({"log10"} if _only_counts_digits(form) else set())))
         if _WIDE.search(assembly) is None and (called or _SCALAR.search(assembly)):  # not one that only copies
             reason = f"; it calls {called} of the C library" if called else ""
             hints.append(f"{form.name}(): no arithmetic on wide registers, so its loop is not vectorised{reason}")
         elif called:
             hints.append(f"{form.name}(): its loop calls {called} of the C library, one row after another")
     return list(dict.fromkeys(hints))
+
+
+def _only_counts_digits(form: Form) -> bool:
+    """Whether every log10 in the loop is that of an integer, rounded down."""
+    code = form.compiled.inspect_llvm(form.signature)
+    calls = _LOG10.findall(code)
+    return bool(calls) and all(
+        re.search(rf"{re.escape(argument)} = [us]itofp ", code)
+        and re.search(rf"call double @(?:llvm\.)?floor(?:\.f64)?\(double (?:\w+ )*{re.escape(result)}\)", code)
+        for result, argument in calls
+    )

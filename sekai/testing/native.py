@@ -9,7 +9,7 @@ import numpy as np
 
 from sekai.batching import layout
 from sekai.batching.buffers import Buffers
-from sekai.batching.infos import FINAL_OBSERVATION, snapshot_columns
+from sekai.batching.infos import FINAL_OBSERVATION, copy_columns
 from sekai.testing.reference import ReferenceRun
 from sekai.testing.shown import CallFailed, Shown, calls, copy_shown, difference_between
 from sekai.testing.values import name_error, same, show
@@ -155,7 +155,7 @@ def _play_with_resets(
             try:
                 native._reset_envs(rows, [None] * len(rows))
                 where = f"_reset_infos({rows.tolist()})"
-                snapshot_columns(native._reset_infos(rows), len(rows), where, Buffers())
+                copy_columns(native._reset_infos(rows), len(rows), where, Buffers())
             except Exception as error:
                 where = f"{call.where}: _reset_envs({rows.tolist()})"
                 raise CallFailed(f"{where}: expected it to reset some sub-envs, got {name_error(error)}") from error

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sekai.batching import layout
+from sekai.env import Env
 from sekai.seeding import make_seed_sequence
 from sekai.testing.shown import CallFailed, Difference, Shown, calls, first_difference
 from sekai.testing.values import describe, name_error
@@ -61,7 +62,8 @@ class VecEnvFactory:
         except Exception as error:
             raise CallFailed(f"factory({call}): expected a VecEnv, got {name_error(error)}") from error
         if not isinstance(vec, VecEnv):
-            raise CallFailed(f"factory({call}): expected a VecEnv, got {describe(vec)}")
+            remedy = "; check_env(env) is for an Env" if isinstance(vec, Env) else ""
+            raise CallFailed(f"factory({call}): expected a VecEnv, got {describe(vec)}{remedy}")
         if vec.num_envs != num_envs:
             vec.close()
             raise CallFailed(f"factory({call}): expected {num_envs} sub-envs (num_envs), got {vec.num_envs}")

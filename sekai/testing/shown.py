@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sekai.batching import layout
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import FINAL_OBSERVATION, RESET_INFO, snapshot_info
+from sekai.batching.infos import FINAL_OBSERVATION, RESET_INFO, copy_info
 from sekai.batching.masks import check_masks
 from sekai.results import VecResetResult, VecStepResult
 from sekai.spaces import mask_space
@@ -196,12 +196,12 @@ def copy_shown(vec: VecEnv[Any, Any], call: Call, rows: Container[int] | None = 
         parts |= {f"infos[{key!r}]": layout.copy_batch(column) for key, column in result.infos.columns.items()}
         end_keys.append(RESET_INFO)
     else:
-        infos = [snapshot_info(info) for info in result.infos]
+        infos = [copy_info(info) for info in result.infos]
     ends = {}
     for row in np.flatnonzero(result.dones).tolist():
         if (rows is None or row in rows) and FINAL_OBSERVATION in result.infos[row]:
             info = result.infos[row]
-            ends[row] = snapshot_info({key: info[key] for key in end_keys if key in info})
+            ends[row] = copy_info({key: info[key] for key in end_keys if key in info})
     return Shown(call.where, vec.num_envs, parts, infos, ends, shared_draws(vec))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sekai.checks import check_count
+from sekai.env import Env
 from sekai.seeding import check_seed
 from sekai.testing.values import describe
 
@@ -46,7 +47,10 @@ def check_vec_env(
     One hint then says so, and rows are compared only as long as that generator is in the same state.
 
     In the end a native env is given actions just outside of its space, and what its hooks return is held against the
-    dtypes that it is cast to, which gives hints.
+    dtypes that it is cast to, which gives hints. Of a market of row functions the hooks return what is cast already: a
+    float that a row function writes into an integer column or observation is cut, as in NumPy, and not seen. Its source
+    is looked at, where there is one: a row function that assigns to the name ``mask`` or ``observation``, instead of
+    writing into the array, gives a hint.
 
     Compiled kernels check neither indexes nor whether a variable has a value. With ``check_bounds`` a market that has
     some is first run in a process of its own, uncompiled, where NumPy and Python do; what they find is reported with
@@ -71,14 +75,19 @@ def check_vec_env(
         The problems found, each a sentence that says where, what was expected, what came and in which sub-env; of
         several with one likely cause the first. What begins with "hint: " is no problem, but may be worth a look: a
         batch kernel whose loop was not vectorised, an action outside of its space that the market accepts, digits that
-        a cast loses, a market that cannot be kept in a snapshot, or something that could not be checked. Empty when
-        there is nothing to tell.
+        the cast of what a hook returns loses, a market that cannot be kept in a snapshot, a method whose name is nearly
+        one that is looked for, a row function that writes into nothing, or something that could not be checked. Empty
+        when there is nothing to tell.
 
     Raises:
-        TypeError: ``factory`` is not callable, as an id or a VecEnv is not; or ``num_envs``, ``n_steps`` or ``seed``
-            is no integer.
+        TypeError: ``factory`` is an Env or its class, or not callable, as an id or a VecEnv is not; or ``num_envs``,
+            ``n_steps`` or ``seed`` is no integer.
         ValueError: ``num_envs`` or ``n_steps`` is below 1, or ``seed`` negative.
     """
+    kind: type = factory if isinstance(factory, type) else type(factory)
+    if issubclass(kind, Env):
+        got = f"got {describe(factory)}; check_env(env) is for an Env"
+        raise TypeError(f"check_vec_env(factory): expected a callable that takes num_envs and builds a VecEnv, {got}")
     if not callable(factory):
         id = factory if isinstance(factory, str) else "SomeId-v0"
         raise TypeError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sekai.errors import VecEnvWorkerError
 from sekai.vector.base import VecEnv
 from sekai.vector.native.env import NativeVecEnv
 
@@ -46,6 +45,6 @@ def _limit_of_sub_envs(vec: VecEnv[Any, Any]) -> Any:
     """The time limit that all sub-envs have; None if some have none."""
     try:
         limits = vec.get_attr("max_episode_steps")
-    except (AttributeError, VecEnvWorkerError):
+    except AttributeError:
         return None
     return limits[0] if len(set(limits)) == 1 else limits

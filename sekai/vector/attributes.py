@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from sekai.batching.infos import stack_values
 from sekai.checks import did_you_mean
 
-_F = TypeVar("_F", bound="Callable[..., Any] | property")
+MemberT = TypeVar("MemberT", bound="Callable[..., Any] | property")
 
 _MARK = "_sekai_shared"
 
 
-def shared(member: _F) -> _F:
+def shared(member: MemberT) -> MemberT:
     """Say of a method or a property of a native env that what it gives belongs to all sub-envs alike.
 
     By its shape alone nobody could tell: a price grid of 64 levels looks like one number for each of 64 sub-envs, and

@@ -71,7 +71,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
 
     @abstractmethod
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments with a batch of actions.
+        """Step all sub-envs with a batch of actions.
 
         Args:
             actions: A batch of ``num_envs`` actions, nested like ``batch_action_space``.
@@ -89,7 +89,7 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments.
+        """Reset all sub-envs.
 
         Args:
             seed: An int, from which every sub-env gets a seed of its own that tells nothing of the others'; or the
@@ -421,8 +421,8 @@ class VecEnv(AsyncMirror, ABC, Generic[ObsType, ActType]):
         Args:
             indices: Which: their numbers, none of them twice, one number, or a mask.
             method: The name.
-            args: What the method is called with.
-            kwargs: What the method is called with.
+            *args: What the method is called with.
+            **kwargs: What the method is called with.
 
         Returns:
             One value for each of them.

@@ -43,17 +43,25 @@ def examine(vec: Any) -> None:
     actions = copy.deepcopy(twin.batch_action_space)
     actions.seed(0)
     untouched = {(number, name) for number, found in arrays.items() for name in found}
-    twin.reset(seed=0)
-    for step in range(_EXAMINED_STEPS):
-        if step >= 2 and not untouched:
-            break
-        twin.step(actions.sample())
+
+    def still_untouched() -> set[tuple[int, str]]:
         live = {number: each._snapshot_arrays() for number, each in twins.items()}
-        untouched = {
+        return {
             (number, name)
             for number, name in untouched
             if name in live[number] and is_same(live[number][name], arrays[number][name])
         }
+
+    twin.reset(seed=0)
+    untouched = still_untouched()  # the step from these seeds may be the one that has led to where the VecEnv is
+    for step in range(_EXAMINED_STEPS):
+        if step >= 2:
+            if not untouched:
+                break
+            if twin.frozen.all():  # and would stay so
+                twin.reset()
+        twin.step(actions.sample())
+        untouched = still_untouched()
     for layer in layers:
         number = id(layer)
         layer._untouched = frozenset(name for each, name in untouched if each == number)

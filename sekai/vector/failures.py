@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from sekai.errors import VecEnvWorkerError
+from sekai.errors import VecEnvAttributeError, VecEnvWorkerError
 
 #: Marks the name of an exception that the kit itself raised.
 OWN = "sekai: "
@@ -22,10 +22,19 @@ class Failure(NamedTuple):
     exc_type: str
     message: str
     traceback: str = ""
+    is_attribute_error: bool = False
 
     @classmethod
-    def describe(cls, rank: int, error: BaseException, own: bool = False) -> Failure:
-        """An exception of sub-env ``rank`` as text; ``own`` marks what the kit, not the user's code, refused."""
+    def describe(cls, rank: int, error: BaseException, own: bool = False, of_attribute: bool = False) -> Failure:
+        """An exception as text.
+
+        Args:
+            rank: The sub-env.
+            error: What it raised.
+            own: Whether the kit, not the user's code, refused something.
+            of_attribute: Whether an attribute was read, changed or called: an AttributeError then says so to the
+                caller, which it must not in the middle of a step.
+        """
         kind = type(error)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         if own:
@@ -35,7 +44,8 @@ class Failure(NamedTuple):
             lambda: "".join(traceback.format_exception(kind, error, error.__traceback__)),
             "(its traceback cannot be read)",
         )
-        return cls(rank, name, message[:_LONGEST], text[-_LONGEST:])
+        is_attribute_error = of_attribute and isinstance(error, AttributeError)
+        return cls(rank, name, message[:_LONGEST], text[-_LONGEST:], is_attribute_error)
 
 
 def worker_error(failures: Sequence[Failure]) -> VecEnvWorkerError:
@@ -45,7 +55,8 @@ def worker_error(failures: Sequence[Failure]) -> VecEnvWorkerError:
     if others:
         also = ", ".join(f"sub-env {other.rank} ({other.exc_type}: {other.message})" for other in others)
         message += f"; also failed: {also}"
-    return VecEnvWorkerError(first.rank, first.exc_type, message, first.traceback)
+    kind = VecEnvAttributeError if first.is_attribute_error else VecEnvWorkerError
+    return kind(first.rank, first.exc_type, message, first.traceback)
 
 
 def _safely(read: Callable[[], str], otherwise: str) -> str:

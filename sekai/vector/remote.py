@@ -68,7 +68,7 @@ class RemoteVecEnv(VecEnv[ObsType, ActType]):
     # -- steps ---------------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments, each worker its own (see ``VecEnv.step``).
+        """Step all sub-envs, each worker its own (see ``VecEnv.step``).
 
         Raises:
             VecEnvWorkerError: A sub-env failed, or a worker was lost or took longer than ``step_timeout``.
@@ -100,7 +100,7 @@ class RemoteVecEnv(VecEnv[ObsType, ActType]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments (see ``VecEnv.reset``).
+        """Reset all sub-envs (see ``VecEnv.reset``).
 
         Raises:
             VecEnvWorkerError: A sub-env failed, or a worker was lost or took longer than ``step_timeout``.
@@ -139,7 +139,8 @@ class RemoteVecEnv(VecEnv[ObsType, ActType]):
         """Call a method (or read an attribute) on each sub-env (see ``VecEnv.call``).
 
         Raises:
-            VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.
+            VecEnvAttributeError: There is no such name.
+            VecEnvWorkerError: The call failed, or its value cannot be pickled.
         """
         self._require_open("call()")
         return self._ask_rows("call()", np.arange(self.num_envs), self._CALL, (method, args, kwargs))
@@ -148,7 +149,8 @@ class RemoteVecEnv(VecEnv[ObsType, ActType]):
         """``call()`` for some sub-envs alone.
 
         Raises:
-            VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.
+            VecEnvAttributeError: There is no such name.
+            VecEnvWorkerError: The call failed, or its value cannot be pickled.
         """
         self._require_open("call_at()")
         rows = inputs.check_rows(indices, self.num_envs, "call_at(indices, ...)", distinct=True)
@@ -158,7 +160,8 @@ class RemoteVecEnv(VecEnv[ObsType, ActType]):
         """An attribute of sub-envs (see ``VecEnv.get_attr``).
 
         Raises:
-            VecEnvWorkerError: There is no such name, or its value cannot be pickled.
+            VecEnvAttributeError: There is no such name.
+            VecEnvWorkerError: Its value cannot be read or pickled.
         """
         self._require_open("get_attr()")
         rows = inputs.check_rows(indices, self.num_envs, "get_attr(indices=...)")

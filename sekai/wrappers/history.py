@@ -8,6 +8,7 @@ from typing import Any, Generic
 
 import numpy as np
 
+from sekai.arguments import Fixed
 from sekai.batching.episodes import resets_itself
 from sekai.batching.frames import padding_of
 from sekai.batching.infos import FINAL_OBSERVATION
@@ -48,7 +49,8 @@ class TimeAwareObservation(_EpisodeObservationWrapper[ActType], Generic[ActType]
     """Shows the number of steps of the episode so far beside each observation.
 
     It is added to a ``Dict`` under a key, and to a ``Tuple`` as its last part; any other observation becomes a dict of
-    ``"obs"`` and ``"time"``. It is an int32 array of shape (1,), or a float32 one of a share of the limit.
+    ``"obs"`` and ``"time"``. It is an int32 array of shape (1,), or a float32 one of a share of the limit. In a vector
+    that is made of all parts it comes last, whatever the key.
 
     Args:
         env: An env with a limit of steps: a ``TimeLimit`` around it, or that of its spec.
@@ -57,12 +59,19 @@ class TimeAwareObservation(_EpisodeObservationWrapper[ActType], Generic[ActType]
         dict_time_key: The key, where the observation space is a ``Dict``.
 
     Attributes:
-        max_timesteps: The limit.
+        max_timesteps: The limit that there was when the env was wrapped, which the observation space tells of. Where
+            it is raised later, a step beyond it is an ``InvalidObservation``.
         timesteps: Steps of the episode so far.
+        flatten: As given.
+        normalize_time: As given.
 
     Raises:
         ValueError: There is no limit, the key is taken, or what is to be flattened has no fixed length.
     """
+
+    max_timesteps: Any = Fixed()
+    flatten: Any = Fixed()
+    normalize_time: Any = Fixed()
 
     def __init__(
         self,
@@ -75,6 +84,7 @@ class TimeAwareObservation(_EpisodeObservationWrapper[ActType], Generic[ActType]
         super().__init__(env)
         where = "TimeAwareObservation"
         self.max_timesteps = _limit_of(env)
+        self.flatten, self.normalize_time = bool(flatten), bool(normalize_time)
         self.timesteps = 0
         self._timing = Timing(env.observation_space, self.max_timesteps, flatten, normalize_time, dict_time_key, where)
         self.observation_space = self._timing.space
@@ -123,6 +133,9 @@ class FrameStackObservation(_EpisodeObservationWrapper[ActType], Generic[ActType
         ValueError: ``stack_size`` is below 1, or ``padding_type`` is neither a known word nor in the space.
     """
 
+    stack_size: Any = Fixed()
+    padding_type: Any = Fixed()
+
     def __init__(self, env: Env[Any, ActType], stack_size: int, *, padding_type: Any = "reset") -> None:
         super().__init__(env)
         where, space = "FrameStackObservation", env.observation_space
@@ -161,6 +174,8 @@ class DelayObservation(_EpisodeObservationWrapper[ActType], Generic[ActType]):
         TypeError: ``delay`` is no integer.
         ValueError: It is negative.
     """
+
+    delay: Any = Fixed()
 
     def __init__(self, env: Env[Any, ActType], delay: int) -> None:
         super().__init__(env)

@@ -8,6 +8,7 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from sekai.arguments import Fixed
 from sekai.batching.layout import concatenate, copy_row
 from sekai.checks import check_count
 from sekai.env import Env, ObservationWrapper
@@ -56,21 +57,28 @@ class DtypeObservation(ObservationWrapper[Any, ActType, Any], Generic[ActType]):
             become a ``Box``, but a ``MultiDiscrete`` stays one in an integer dtype.
         dtype: bool, an integer or a float of at most 64 bits.
 
+    Attributes:
+        dtype: The ``numpy.dtype``.
+
     Raises:
         TypeError: The observation space is another, or the dtype no number's.
         ValueError: A bound of the space does not fit the dtype.
     """
 
+    dtype: Any = Fixed()
+
     def __init__(self, env: Env[Any, ActType], dtype: DTypeLike) -> None:
         super().__init__(env)
         self._cast = Casting(env.observation_space, dtype, "DtypeObservation")
+        self.dtype = self._cast.dtype
         self.observation_space = self._cast.space
 
     def observation(self, obs: Any) -> Any:
         """The observation in the other dtype.
 
         Raises:
-            InvalidObservation: A number has no place among the integers of the dtype, or is NaN.
+            InvalidObservation: A number has no place among the integers of the dtype or is NaN, or is beyond the
+                greatest float; infinities and NaN stay floats.
         """
         return self._cast(concatenate(self.env.observation_space, [obs]))[0]
 
@@ -82,14 +90,20 @@ class FilterObservation(ObservationWrapper[Any, ActType, Any], Generic[ActType])
         env: An env whose observation space is a ``Dict`` or a ``Tuple``.
         filter_keys: The keys, or the positions, of what is shown, in that order.
 
+    Attributes:
+        filter_keys: A tuple of the keys, or of the positions from 0 on.
+
     Raises:
         TypeError: The observation space is another, or ``filter_keys`` no list of keys.
         ValueError: There are none, one is not in the space, or is given twice.
     """
 
+    filter_keys: Any = Fixed()
+
     def __init__(self, env: Env[Any, ActType], filter_keys: Iterable[str | int]) -> None:
         super().__init__(env)
         self._filter = Filtering(env.observation_space, filter_keys, "FilterObservation")
+        self.filter_keys = self._filter.keys
         self.observation_space = self._filter.space
 
     def observation(self, obs: Any) -> Any:
@@ -125,9 +139,11 @@ class PadSequenceObservation(ObservationWrapper[Any, ActType, Any], Generic[ActT
         """The observation with its sequences padded.
 
         Raises:
-            InvalidObservation: A sequence is longer than there are slots, or no element of its space.
+            InvalidObservation: A sequence is longer than there are slots, or the shape, dtype or structure of something
+                is another than the space's. Bounds are not looked at: features outside of theirs, and NaN, stay.
         """
-        return _pad(self.env.observation_space, self.observation_space, obs)
+        space = self.env.observation_space
+        return _pad(space, self.observation_space, copy_row(space, obs))
 
 
 def _map_sequences(function: Callable[[Sequence], Space[Any]], space: Space[Any]) -> Space[Any]:
@@ -161,11 +177,10 @@ def _padded(space: Sequence, limit: int | None, fill_value: float) -> MaskedBox:
 
 def _pad(space: Space[Any], padded: Space[Any], obs: Any) -> Any:
     if isinstance(padded, MaskedBox) and isinstance(space, Sequence):
-        features = copy_row(space, obs)
-        if len(features) > padded.max_size:
+        if len(obs) > padded.max_size:
             expected = f"expected a sequence of at most {padded.max_size}"
-            raise InvalidObservation(f"PadSequenceObservation: {expected}, got one of {len(features)}")
-        values = np.reshape(np.asarray(features, padded.dtype), (len(features), *padded.shape))
+            raise InvalidObservation(f"PadSequenceObservation: {expected}, got one of {len(obs)}")
+        values = np.reshape(np.asarray(obs, padded.dtype), (len(obs), *padded.shape))
         return padded.pack(values)
     if isinstance(space, Dict) and isinstance(padded, Dict):
         return {key: _pad(part, padded[key], obs[key]) for key, part in space.items()}

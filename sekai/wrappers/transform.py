@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sekai.actions import ActionClipping, ActionRescaling
+from sekai.arguments import Checked
+from sekai.batching.layout import copy_row
 from sekai.checks import check_reward_bounds
 from sekai.env import ActionWrapper, Env, ObservationWrapper, RewardWrapper
-from sekai.errors import InvalidAction
-from sekai.spaces import Box, Space, flatten, flatten_space
+from sekai.spaces import Space, flatten, flatten_space
 from sekai.types import ActType, ObsType
 
 
@@ -21,10 +24,15 @@ class TransformObservation(ObservationWrapper[Any, ActType, Any], Generic[ActTyp
     Args:
         env: The env to wrap.
         func: Takes an observation and returns another.
-        new_observation_space: The space of what it returns; None if that is the env's own.
+        new_observation_space: The space of what it returns; None if that is the env's own. It is not looked at here:
+            a ``VecEnv``, and a wrapper that works with it, raises ``InvalidObservation`` for an observation of another
+            shape or kind of dtype.
 
     Examples:
-        >>> env = TransformObservation(env, lambda obs: obs / 255.0)
+        Pixels, uint8 from 0 to 255, as floats from 0 to 1:
+
+        >>> space = Box(0.0, 1.0, env.observation_space.shape)
+        >>> env = TransformObservation(env, lambda obs: obs / np.float32(255), space)
     """
 
     def __init__(
@@ -55,8 +63,13 @@ class FlattenObservation(ObservationWrapper[NDArray[Any], ActType, Any], Generic
         self.observation_space = flatten_space(env.observation_space)
 
     def observation(self, obs: Any) -> NDArray[Any]:
-        """The observation as one vector."""
-        return flatten(self.env.observation_space, obs)
+        """The observation as one vector.
+
+        Raises:
+            InvalidObservation: Its shape, dtype or structure is another than that of the env's observation space.
+        """
+        space = self.env.observation_space
+        return flatten(space, copy_row(space, obs))
 
 
 class TransformReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]):
@@ -84,23 +97,31 @@ class ClipReward(RewardWrapper[ObsType, ActType], Generic[ObsType, ActType]):
 
     Args:
         env: The env to wrap.
-        min_reward: The least reward; None for no bound.
-        max_reward: The greatest reward; None for no bound.
+        min_reward: The least reward, a number or an array of one; None for no bound.
+        max_reward: The greatest reward, likewise.
 
     Attributes:
-        min_reward: As given.
-        max_reward: As given.
+        min_reward: The least reward, a float or None; another one holds from the next step on.
+        max_reward: The greatest reward; likewise.
 
     Raises:
         TypeError: A bound is no number.
-        ValueError: There is none, one is NaN, or the least is above the greatest.
+        ValueError: There is none, one is NaN or holds several numbers, or the least is above the greatest.
     """
 
+    min_reward: Any = Checked(
+        lambda self, given: check_reward_bounds(given, vars(self).get("max_reward", math.inf), type(self).__name__)[0]
+    )
+    max_reward: Any = Checked(
+        lambda self, given: check_reward_bounds(vars(self).get("min_reward", -math.inf), given, type(self).__name__)[1]
+    )
+
     def __init__(
-        self, env: Env[ObsType, ActType], min_reward: float | None = None, max_reward: float | None = None
+        self, env: Env[ObsType, ActType], min_reward: ArrayLike | None = None, max_reward: ArrayLike | None = None
     ) -> None:
         super().__init__(env)
-        self.min_reward, self.max_reward = check_reward_bounds(min_reward, max_reward, "ClipReward")
+        self.min_reward = min_reward
+        self.max_reward = max_reward
 
     def reward(self, reward: float) -> float:
         """The reward, clipped."""
@@ -121,8 +142,8 @@ class ClipAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[Obs
 
     def __init__(self, env: Env[ObsType, NDArray[Any]]) -> None:
         super().__init__(env)
-        self._inner = _box_of(env, "ClipAction")
-        self.action_space = _unbounded(self._inner)
+        self._clip = ActionClipping(env.action_space, None, "ClipAction")
+        self.action_space = self._clip.space
 
     def action(self, action: NDArray[Any]) -> NDArray[Any]:
         """The action, clipped, in the dtype of the env's action space.
@@ -130,7 +151,7 @@ class ClipAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[Obs
         Raises:
             InvalidAction: It is of another shape, or holds something else than numbers.
         """
-        return _clip_into(self._inner, _numbers_of(self._inner.shape, action, "ClipAction"))
+        return self._clip(action)
 
     def action_mask(self) -> Any:
         """The mask of the env inside: what rests at 0 here rests at the bound nearest to it there."""
@@ -159,19 +180,8 @@ class RescaleAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[
 
     def __init__(self, env: Env[ObsType, NDArray[Any]], min_action: ArrayLike, max_action: ArrayLike) -> None:
         super().__init__(env)
-        self._inner = inner = _box_of(env, "RescaleAction")
-        if inner.dtype.kind != "f":
-            raise TypeError(f"RescaleAction: expected an action space of floats, got {inner}")
-        if not inner.is_bounded():
-            raise ValueError(f"RescaleAction: expected a bounded action space, got {inner}")
-        low, high = (
-            np.broadcast_to(np.asarray(bound, dtype=inner.dtype), inner.shape) for bound in (min_action, max_action)
-        )
-        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-            raise ValueError(
-                f"RescaleAction: expected finite min_action < max_action, got {min_action!r} and {max_action!r}"
-            )
-        self.action_space = Box(low, high, inner.shape, inner.dtype)
+        self._rescale = ActionRescaling(env.action_space, min_action, max_action, None, "RescaleAction")
+        self.action_space = self._rescale.space
 
     def action(self, action: NDArray[Any]) -> NDArray[Any]:
         """The action on the scale of the env's action space.
@@ -179,13 +189,7 @@ class RescaleAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[
         Raises:
             InvalidAction: It is of another shape, or outside ``[min_action, max_action]``.
         """
-        action = _numbers_of(self._inner.shape, action, "RescaleAction")
-        low, high = self.action_space.low, self.action_space.high
-        if not np.all((action >= low) & (action <= high)):
-            raise InvalidAction(f"RescaleAction: expected an action in {self.action_space}, got {action}")
-        share = np.subtract(action, low, dtype=np.float64) / np.subtract(high, low, dtype=np.float64)
-        scaled = self._inner.low * (1.0 - share) + self._inner.high * share
-        return _clip_into(self._inner, scaled)
+        return self._rescale(action)
 
     def reverse_action(self, action: NDArray[Any]) -> NDArray[Any]:
         """The action of this wrapper that becomes an action of the env inside, for demonstrations and replayed ones.
@@ -195,47 +199,4 @@ class RescaleAction(ActionWrapper[ObsType, NDArray[Any], NDArray[Any]], Generic[
         Raises:
             InvalidAction: It is of another shape, or not within the bounds of the env's action space.
         """
-        action = _numbers_of(self._inner.shape, action, "RescaleAction.reverse_action")
-        low, high = self._inner.low, self._inner.high
-        if not np.all((action >= low) & (action <= high)):
-            expected = f"expected an action in {self._inner}"
-            raise InvalidAction(f"RescaleAction.reverse_action: {expected}, got {action}")
-        # Halves, since the whole width may be beyond the largest number.
-        width = np.multiply(high, 0.5, dtype=np.float64) - np.multiply(low, 0.5, dtype=np.float64)
-        above = np.multiply(action, 0.5, dtype=np.float64) - np.multiply(low, 0.5, dtype=np.float64)
-        share = np.divide(above, width, out=np.zeros(self._inner.shape), where=width > 0)
-        scaled = self.action_space.low * (1.0 - share) + self.action_space.high * share
-        return _clip_into(self.action_space, scaled)
-
-
-def _box_of(env: Env[Any, Any], where: str) -> Box:
-    if not isinstance(env.action_space, Box):
-        raise TypeError(f"{where}: expected a Box action space, got {env.action_space}")
-    return env.action_space
-
-
-def _numbers_of(shape: tuple[int, ...], action: Any, where: str) -> NDArray[Any]:
-    """The action as an array, once it is known to be of that shape; it is never broadcast."""
-    try:
-        array = np.asarray(action)
-    except ValueError as ragged:
-        raise InvalidAction(f"{where}: expected an action of shape {shape}, got {ragged}") from None
-    if array.shape != shape:
-        raise InvalidAction(f"{where}: expected an action of shape {shape}, got shape {array.shape}")
-    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and np.isnan(array).any()):
-        raise InvalidAction(f"{where}: expected an action of numbers, got {action}")
-    return array
-
-
-def _unbounded(box: Box) -> Box:
-    low: float = -np.inf
-    high: float = np.inf
-    if box.dtype.kind in "iu":
-        low, high = np.iinfo(box.dtype).min, np.iinfo(box.dtype).max
-    elif box.dtype.kind == "b":
-        low, high = 0, 1
-    return Box(low, high, box.shape, box.dtype)
-
-
-def _clip_into(box: Box, values: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(np.clip(values, box.low, box.high), dtype=box.dtype)
+        return self._rescale.reverse(action)

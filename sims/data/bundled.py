@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sims.data.csv_files import open_csv
 from sims.data.history import PriceHistory, as_history
 
-#: The histories that ``load`` knows.
 NAMES = ("nasdaq", "sp500")
+"""The histories that ``load`` and ``load_history`` know."""
 
 _ROW = np.dtype(
     [

@@ -22,8 +22,8 @@ from sims.data.history import PriceHistory, make_history
 from sims.data.panel import JOINS, PricePanel, as_matrix, join_histories
 from sims.data.table import Table
 
-#: The panels that ``load_panel`` knows, and the bundled histories that each is made of.
 PANELS = {"indices": ("sp500", "nasdaq")}
+"""The panels that ``load_panel`` knows, and the bundled histories that each is made of."""
 
 #: Names of a column that says whose prices a row has, in small letters.
 _ASSET = {"ticker", "tickers", "symbol", "symbols", "asset", "instrument", "name", "code", "isin", "permno", "sid"}

@@ -164,7 +164,7 @@ class GLFT(TabulatedPolicy):
 
         Raises:
             ValueError: A parameter of the env is drawn at each episode; or a number is out of its range; or, with a
-                finite horizon, there is no limit, or more than ``MAX_TABLES`` tables would be needed.
+                finite horizon, there is no limit, or more than 64 tables would be needed.
         """
         market = read_market(vec, cls.__name__, volatility=volatility, arrival_rate=arrival_rate, fill_decay=fill_decay)
         return cls(gamma=gamma, finite_horizon=finite_horizon, grid_limit=grid_limit, **market)
@@ -232,7 +232,7 @@ class CarteaJaimungal(TabulatedPolicy):
 
         Raises:
             ValueError: A parameter of the env is drawn at each episode; or a number is out of its range; or there is no
-                limit, or more than ``MAX_TABLES`` tables would be needed.
+                limit, or more than 64 tables would be needed.
         """
         market = read_market(vec, cls.__name__, arrival_rate=arrival_rate, fill_decay=fill_decay)
         return cls(phi=phi, alpha=alpha, grid_limit=grid_limit, **market)

@@ -336,6 +336,16 @@ def observe_row(params: Any, derived: Any, state: State, i: int, elapsed: int, o
         observation[3] = state.cash[i]
 
 
+@jit
+def mask_row(derived: Any, state: State, i: int, mask: Any) -> None:
+    """Leave out the side that is not quoted."""
+    inventory = state.inventory[i]
+    if inventory >= derived.most:
+        mask[0] = 0
+    if inventory <= -derived.most:
+        mask[1] = 0
+
+
 class MarketMakingVecEnv(KernelVecEnv[Any, Any]):
     """Quote a bid and an ask about a mid that moves at random, and live with the inventory that the fills leave.
 
@@ -370,6 +380,10 @@ class MarketMakingVecEnv(KernelVecEnv[Any, Any]):
 
     Action: float32 (2,), the distances db and da in price; they may be negative.
 
+    Mask, ``action_mask()`` int8 (2,): 0 for the distance of a side at its limit, db at ``max_inventory`` and da at
+    ``-max_inventory``, else 1; None where there is no limit. A distance that is left out may be any, 0 too, at which
+    ``space.sample(mask)`` rests: no draw, fill, price, reward or observation depends on it.
+
     Reward: "pnl" ``W[t+1] - W[t]``; "running_penalty" that minus ``phi q[t+1]^2 dt``, and minus ``alpha q[N]^2`` in the
     last step; "exp_utility" ``-exp(-gamma W[N])`` in the last step, else 0.
 
@@ -378,8 +392,8 @@ class MarketMakingVecEnv(KernelVecEnv[Any, Any]):
     Infos, of a step and a reset: ``mid_price``, ``inventory``, ``cash``, ``wealth`` (also attributes), and every
     parameter that is ``Randomized``; of a step ``bid_filled`` and ``ask_filled`` (one unit each) as well, and with
     ``tell_quotes`` also ``bid_price`` and ``ask_price``, the quotes that stood, at which fills were made: S[t] - db and
-    S[t] + da, with the distances that counted. Every draw comes from ``streams``: a sub-env's numbers depend on its
-    seed alone.
+    S[t] + da, with the distances that counted (at a side's limit, where it would have stood). Every draw comes from
+    ``streams``: a sub-env's numbers depend on its seed alone.
 
     Parameters are those of ``MarketMakingParams``. They are attributes too, and ``set_attr`` changes numbers from the
     next step on (the initial price from the next reset on). A number may be given as one for all sub-envs, one for
@@ -399,7 +413,7 @@ class MarketMakingVecEnv(KernelVecEnv[Any, Any]):
 
     Params, State = MarketMakingParams, State
     check, prepare, derive_row = check, prepare, derive_row
-    reset_row, step_row, observe_row = reset_row, step_row, observe_row
+    reset_row, step_row, observe_row, mask_row = reset_row, step_row, observe_row, mask_row
     observation_space = observation_space
     action_space = Box(-np.inf, np.inf, (2,), np.float32)
     reset_infos = RESET_INFOS
@@ -409,3 +423,8 @@ class MarketMakingVecEnv(KernelVecEnv[Any, Any]):
     policies: ClassVar[Any] = baselines.POLICIES
     #: How ``sekai run --plot`` draws a rollout.
     plot_rollout = staticmethod(plot_market_making)
+
+    @property
+    def has_action_mask(self) -> bool:
+        """Whether ``action_mask()`` says something: where there is an inventory limit."""
+        return super().has_action_mask and self.params.max_inventory is not None

@@ -49,11 +49,11 @@ class BookRules(NamedTuple):
         max_orders: ``M``, background orders at most.
         ring: ``W``, prices that orders may lie on at a time, a power of two.
         slots: ``A``, own orders at most.
-        lowest_price: Below it no order may rest, ticks.
-        highest_price: Above it no order may rest, ticks.
+        lowest_price: Below it no order may rest, ticks; at least 1.
+        highest_price: Above it no order may rest, ticks; at most 2**30.
         self_trade: What happens where an own order meets another one: "cancel_resting", or "cancel_incoming".
         record_messages: Changes of the book in an episode that are kept in its log, at most; 0 for no log.
-        replays: Whether it is the book of a file, see ``tape_book.TapeRules``: never.
+        replays: Whether it is the book of a file: not this one, but that of a ``ReplayVecEnv``.
     """
 
     max_orders: int = 1024

@@ -225,7 +225,7 @@ class LimitOrderBookVecEnv(KernelVecEnv[Any, Any]):
     @property
     def has_action_mask(self) -> bool:
         """Whether ``action_mask()`` says something: of "quotes" and "orders", where there is an inventory limit."""
-        return actions.has_mask(self.params)
+        return super().has_action_mask and actions.has_mask(self.params)
 
     @property
     def policies(self) -> dict[str, Callable[[Any], Any]]:

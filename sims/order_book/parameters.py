@@ -40,7 +40,7 @@ class LimitOrderBookParams(NamedTuple):
         lam_factor: What all rates of limit orders are multiplied by, above 0. Not for a ``Hawkes``.
         theta_factor: What all rates of cancels are multiplied by, above 0.
         rate_factor: What all rates are multiplied by, above 0: time passes so much quicker.
-        rules: What a book holds and refuses, ``book.BookRules``.
+        rules: What a book holds and refuses, a ``BookRules``; ``LimitOrderBookVecEnv`` makes it of its arguments.
         start_price: The best bid of an empty book at the start, ticks; the best ask is one above.
         initial_book: A ``StartBook`` to start from; None for an empty book.
         warm_up: How long the background acts before an episode begins, time at factors of 1; None for 20 times as long

@@ -29,7 +29,7 @@ class ReplayParams(NamedTuple):
 
     Attributes:
         flow: The ``sims.data.Tape``.
-        rules: What a row has of its own, ``tape_book.TapeRules``.
+        rules: What a sub-env has of its own; ``ReplayVecEnv`` makes it of its arguments.
         step_by: What a step is: a fixed "time" or a fixed number of "messages".
         step_time: That time, seconds.
         step_messages: That number.
@@ -239,7 +239,7 @@ class ReplayVecEnv(KernelVecEnv[Any, Any]):
     @property
     def has_action_mask(self) -> bool:
         """Whether ``action_mask()`` says something (see ``LimitOrderBookVecEnv``)."""
-        return actions.has_mask(self.params)
+        return super().has_action_mask and actions.has_mask(self.params)
 
     @property
     def policies(self) -> dict[str, Callable[[Any], Any]]:

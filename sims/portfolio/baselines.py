@@ -21,7 +21,7 @@ from sims.portfolio import rules
 from sims.prices import CorrelatedGeometric, Geometric
 from sims.prices.correlated import check_correlation
 
-_PolicyT = TypeVar("_PolicyT", bound="WindowPolicy")
+PolicyT = TypeVar("PolicyT", bound="WindowPolicy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class WindowPolicy(PortfolioPolicy):
             )
 
     @classmethod
-    def for_env(cls: type[_PolicyT], vec: Any, window: int | None = None) -> _PolicyT:
+    def for_env(cls: type[PolicyT], vec: Any, window: int | None = None) -> PolicyT:
         """The policy for this VecEnv.
 
         Args:

@@ -38,7 +38,7 @@ class _Strict(KernelVecEnv[NDArray[np.float32], Any]):
         super().__init__(num_envs, **others)
 
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments with a batch of actions (see ``VecEnv.step``).
+        """Step all sub-envs with a batch of actions (see ``VecEnv.step``).
 
         Raises:
             InvalidAction: An action breaks a limit, or buys an asset that is not listed.

@@ -168,7 +168,7 @@ def move_all(
         prices[k] = prices[k] * maths.exp(growth + jumped)  # one factor: two may be 0 and infinite
 
 
-def _default(values: list[Any]) -> NDArray[np.float64]:
+def fixed(values: list[Any]) -> NDArray[np.float64]:
     """An array that nobody can change for all who take the default."""
     array = np.array(values, np.float64)
     array.flags.writeable = False
@@ -198,12 +198,12 @@ class CorrelatedGeometric(NamedTuple):
         jump_sd: (K,), or (1,) for all, its standard deviation, at least 0.
     """
 
-    drift: np.ndarray = _default([0.05, 0.05])  # type: ignore[type-arg]
-    volatility: np.ndarray = _default([0.2, 0.2])  # type: ignore[type-arg]
-    correlation: np.ndarray = _default([[1.0, 0.5], [0.5, 1.0]])  # type: ignore[type-arg]
+    drift: np.ndarray = fixed([0.05, 0.05])  # type: ignore[type-arg]
+    volatility: np.ndarray = fixed([0.2, 0.2])  # type: ignore[type-arg]
+    correlation: np.ndarray = fixed([[1.0, 0.5], [0.5, 1.0]])  # type: ignore[type-arg]
     jump_rate: float = 0.0
-    jump_mean: np.ndarray = _default([0.0])  # type: ignore[type-arg]
-    jump_sd: np.ndarray = _default([0.0])  # type: ignore[type-arg]
+    jump_mean: np.ndarray = fixed([0.0])  # type: ignore[type-arg]
+    jump_sd: np.ndarray = fixed([0.0])  # type: ignore[type-arg]
 
     State, Derived, is_positive = NoState, Transition, True
     check, prepare, count_assets = staticmethod(check), staticmethod(prepare), staticmethod(count_assets)

@@ -25,7 +25,7 @@ class PriceModel(Protocol):
 
     Each parameter is a number that may differ between sub-envs or be ``Randomized``, an array that all of them share,
     or a word or None, which is fixed. A market has a model as a part (``prices: tuple = Geometric()`` in its
-    ``Params``), keeps its ``State`` and what it ``derive``s as parts too, and calls its functions from row functions.
+    ``Params``), keeps its ``State`` and what ``derive`` gives as parts too, and calls its functions from row functions.
     They are compiled by ``sekai.kernels.jit``, act on row ``i`` alone, and draw from its stream.
 
     Attributes:

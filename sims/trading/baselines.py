@@ -17,7 +17,7 @@ from sekai.spaces import Box, Discrete
 #: How far rounding to float32 moves a number, as a fraction of it; with a little room for float64's own.
 _HALF_ULP = 0.5001 * float(np.finfo(np.float32).eps)
 
-_ConstantT = TypeVar("_ConstantT", bound="ConstantWeight")
+PolicyT = TypeVar("PolicyT", bound="ConstantWeight")
 
 
 def takes_discrete_actions(vec: Any) -> bool:
@@ -62,7 +62,7 @@ class ConstantWeight:
     weight: ClassVar[float]
 
     @classmethod
-    def for_env(cls: type[_ConstantT], vec: Any) -> _ConstantT:
+    def for_env(cls: type[PolicyT], vec: Any) -> PolicyT:
         """The policy for this VecEnv."""
         return cls(takes_discrete_actions(vec))
 

@@ -26,9 +26,9 @@ from sekai.batching.episodes import EndedBatch
 from sekai.batching.info_list import InfoList, stack_infos
 from sekai.batching.infos import (
     column_item,
-    snapshot_columns,
-    snapshot_info,
-    snapshot_value,
+    copy_columns,
+    copy_info,
+    copy_value,
 )
 from sekai.spaces import Box, Dict, Discrete
 
@@ -1045,7 +1045,7 @@ Point = collections.namedtuple("Point", "x")
 )
 def test_a_snapshot_does_not_change_with_what_it_was_taken_of(value, write):
     kept = copy.deepcopy(value)
-    snapshot = snapshot_info({"v": value})["v"]
+    snapshot = copy_info({"v": value})["v"]
     assert type(snapshot) is type(value)
     write(value)
     plain = [each.tolist() if isinstance(each, np.ndarray) else each for each in (snapshot, kept)]
@@ -1055,31 +1055,31 @@ def test_a_snapshot_does_not_change_with_what_it_was_taken_of(value, write):
 def test_a_record_of_a_structured_array_is_a_copy_in_a_snapshot():
     """Indexing such an array gives a view: the next step would write into the info of this one."""
     state = np.zeros(2, [("x", float)])
-    snapshot = snapshot_value(state[0])
+    snapshot = copy_value(state[0])
     state["x"] = 5
     assert snapshot["x"] == 0
 
 
 @pytest.mark.parametrize("value", [1, 1.5, True, "a", b"a", None, np.float32(1), np.datetime64("2020-01-01"), len, Own])
 def test_what_cannot_be_written_to_is_handed_on_as_it_is(value):
-    assert snapshot_value(value) is value
+    assert copy_value(value) is value
 
 
 @pytest.mark.parametrize("value", [threading.Lock(), (i for i in range(3)), open])
 def test_what_cannot_be_copied_is_handed_on_as_it_is(value):
-    assert snapshot_info({"v": value})["v"] is value
-    assert snapshot_value([value])[0] is value
+    assert copy_info({"v": value})["v"] is value
+    assert copy_value([value])[0] is value
 
 
 @pytest.mark.parametrize("info", [{}, None])
 def test_the_snapshot_of_no_info_is_an_empty_dict_of_its_own(info):
-    snapshot = snapshot_info(info)
+    snapshot = copy_info(info)
     assert snapshot == {} and snapshot is not info
 
 
 def test_columns_are_copied():
     columns = {"a": np.array([1, 2]), "o": objects([1], [2]), "b": np.zeros((2, 3))}
-    copied = snapshot_columns(columns, 2, "x", Buffers())
+    copied = copy_columns(columns, 2, "x", Buffers())
     columns["a"][0] = columns["b"][0, 0] = 9
     columns["o"][0].append(9)
     columns["new"] = np.zeros(2)
@@ -1090,7 +1090,7 @@ def test_columns_are_copied():
 
 
 def test_lists_become_columns():
-    copied = snapshot_columns({"a": [1, 2], "s": ["x", "longer"]}, 2, "x", Buffers())
+    copied = copy_columns({"a": [1, 2], "s": ["x", "longer"]}, 2, "x", Buffers())
     np.testing.assert_array_equal(copied["a"], [1, 2])
     assert InfoList.of_columns(2, copied) == [{"a": 1, "s": "x"}, {"a": 2, "s": "longer"}]
 
@@ -1112,7 +1112,7 @@ def test_a10_columns_that_are_not_lent_are_copied_whatever_can_be_done_with_them
         "locked": locked(np.zeros(num_rows, dtype)),
         "broadcast": np.broadcast_to(state[:1], num_rows),
     }
-    copied = snapshot_columns(columns, num_rows, "x", Buffers())
+    copied = copy_columns(columns, num_rows, "x", Buffers())
     assert list(copied) == list(columns)
     for key, column in copied.items():
         assert column.flags.writeable and column.dtype == state.dtype
@@ -1125,7 +1125,7 @@ def test_a10_a_lent_column_is_taken_over_once_and_cannot_be_written_to_afterward
     buffers = Buffers(least=0)
     lent = buffers.take((2,), np.float64)
     lent[:] = 1, 2
-    copied = snapshot_columns({"first": lent, "again": lent, "row": lent[:]}, 2, "x", buffers)
+    copied = copy_columns({"first": lent, "again": lent, "row": lent[:]}, 2, "x", buffers)
     assert np.shares_memory(copied["first"], lent) and copied["first"].flags.writeable
     assert not np.shares_memory(copied["again"], lent) and not np.shares_memory(copied["row"], lent)
     with pytest.raises(ValueError, match="read-only"):
@@ -1136,7 +1136,7 @@ def test_a10_a_lent_column_is_taken_over_once_and_cannot_be_written_to_afterward
 def test_a10_large_columns_are_copied_into_memory_that_is_used_again():
     column, buffers, places = np.arange(SMALL), Buffers(), set()
     for _ in range(20):
-        copied = snapshot_columns({"a": column}, SMALL, "x", buffers)["a"]
+        copied = copy_columns({"a": column}, SMALL, "x", buffers)["a"]
         assert isinstance(copied.base, Loan) and copied.tolist() == column.tolist()
         places.add(copied.ctypes.data)
     assert len(places) <= 2
@@ -1145,7 +1145,7 @@ def test_a10_large_columns_are_copied_into_memory_that_is_used_again():
 @pytest.mark.parametrize("num_rows", [2, SMALL])
 def test_a10_objects_are_copied_however_deep(num_rows):
     items = objects(*([k] for k in range(num_rows)))
-    copied = snapshot_columns({"items": items, "locked": locked(items[:])}, num_rows, "x", Buffers())
+    copied = copy_columns({"items": items, "locked": locked(items[:])}, num_rows, "x", Buffers())
     items[0].append(9)
     items[1] = None
     assert copied["items"][:2].tolist() == copied["locked"][:2].tolist() == [[0], [1]]
@@ -1164,12 +1164,12 @@ def test_a10_objects_are_copied_however_deep(num_rows):
 def test_a_column_of_another_length_is_refused(column, shape):
     message = rf"Env\._step\(\): expected info column 'k' with a first axis of 2, got shape {shape}"
     with pytest.raises(ValueError, match=message):
-        snapshot_columns({"a": np.zeros(2), "k": column}, 2, "Env._step()", Buffers())
+        copy_columns({"a": np.zeros(2), "k": column}, 2, "Env._step()", Buffers())
 
 
 def test_a_ragged_column_is_refused_naming_its_key():
     with pytest.raises(ValueError, match=r"Env\._step\(\): .*'k'"):
-        snapshot_columns({"k": [[1], [1, 2]]}, 2, "Env._step()", Buffers())
+        copy_columns({"k": [[1], [1, 2]]}, 2, "Env._step()", Buffers())
 
 
 def test_the_row_of_a_column_is_a_copy():

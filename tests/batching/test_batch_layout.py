@@ -600,6 +600,14 @@ def test_another_structure_is_refused(space, value, expected, got):
         as_batch(space, 2, value, "x", KeyError)
 
 
+@pytest.mark.parametrize("space", [Dict([("b", BOX3), ("a", PAIR)]), MaskedBox(0, 1, (), max_size=4)], ids=repr)
+def test_as_batch_puts_keys_in_the_order_of_the_space(space):
+    batch = concatenate(space, elements(space, 2))
+    turned = dict(reversed(batch.items()))
+    assert [*as_batch(space, 2, turned)] == [*batch] == [*reversed(turned)]
+    assert same(as_batch(space, 2, turned), batch)
+
+
 def test_what_is_no_sequence_is_refused():
     space = Sequence(Discrete(2))
     with pytest.raises(InvalidObservation, match="sub-env 1: expected a sequence"):

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.bench
 MANY = 16_384
 
 
-def stepped(wrap, num_envs=MANY):
+def stepped(wrap, num_envs=MANY, n_steps=200):
     """A step of a wrapped batch, whose result is dropped before the next, and its observations."""
-    vec = wrap(MarketMakingVecEnv(num_envs, max_episode_steps=10**6))
+    vec = wrap(MarketMakingVecEnv(num_envs, n_steps=n_steps))
     vec.reset(seed=0)
     actions = np.full((num_envs, 2), 0.6, dtype=np.float32)
     return (lambda: vec.step(actions)), vec.step(actions).observations
@@ -24,8 +24,9 @@ def stepped(wrap, num_envs=MANY):
 
 @pytest.mark.parametrize("stack_size", [4, 16])
 def test_stacking_against_one_copy_of_the_stack(stack_size, report):
-    wrapped, observations = stepped(lambda vec: sekai.VecTransformObservation(vec, lambda obs: obs))
-    stacking, stacks = stepped(lambda vec: sekai.VecFrameStackObservation(vec, stack_size))
+    # Without ends, where a function of observations is called for each sub-env by itself.
+    wrapped, observations = stepped(lambda vec: sekai.VecTransformObservation(vec, lambda obs: obs), n_steps=10**6)
+    stacking, stacks = stepped(lambda vec: sekai.VecFrameStackObservation(vec, stack_size), n_steps=10**6)
     assert stacks.shape == (MANY, stack_size, *observations.shape[1:])
     target = np.zeros_like(stacks)
 
@@ -59,11 +60,20 @@ def bounded(vec):
     return sekai.VecTransformObservation(vec, lambda obs: obs, space)
 
 
+def acting(vec):
+    """The same, said to take actions between bounds."""
+    vec.action_space = sekai.Box(0.0, np.float32([1, 2]), (2,), np.float32)
+    return vec
+
+
 WRAPPERS = {
     "VecClipReward": lambda vec: sekai.VecClipReward(vec, -1, 1),
     "VecTransformObservation": lambda vec: sekai.VecTransformObservation(vec, lambda obs: obs),
     "VecRescaleObservation": lambda vec: sekai.VecRescaleObservation(bounded(vec), -1, [1, 2]),
     "VecDtypeObservation": lambda vec: sekai.VecDtypeObservation(vec, np.float64),
+    "VecFlattenObservation": sekai.VecFlattenObservation,
+    "VecClipAction": lambda vec: sekai.VecClipAction(acting(vec)),
+    "VecRescaleAction": lambda vec: sekai.VecRescaleAction(acting(vec), -1, 1),
     "VecTimeAwareObservation": sekai.VecTimeAwareObservation,
     "VecDelayObservation": lambda vec: sekai.VecDelayObservation(vec, 2),
     "VecDelayAction": lambda vec: sekai.VecDelayAction(vec, 2),

@@ -510,7 +510,7 @@ def test_masks_are_told_as_flat_arrays_of_bools():
         at(2, env.unwrapped.sekai_env)
         masks = env.get_wrapper_attr("action_masks")()
         assert masks.dtype == np.bool_ and masks.tolist() == expected
-    for env in (to_gymnasium(Toy(T(3))), to_gymnasium(Combined())):
+    for env in map(to_gymnasium, (Toy(T(3)), Combined(), sekai.make("MarketMaking-v0"))):
         assert not env.has_wrapper_attr("action_masks")
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 
 import gymnasium
 import numpy as np
 import pytest
+import toy_market
 from gymnasium import spaces as gym_spaces
 from hypothesis import given, settings
+from row_toys import RowToys
 from spaces_catalogue import CATALOGUE, FIXED, same, seeded, spaces
 
+import sekai
 from sekai.compat.gymnasium import from_gymnasium_space, to_gymnasium_space
-from sekai.space_utils import batch_space
+from sekai.space_utils import batch_space, flatdim
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiDiscrete, Sequence, Space, Tuple
 
 #: Gymnasium has no counterpart.
@@ -259,3 +263,31 @@ def test_multi_discretes_that_gymnasium_cannot_hold_are_refused():
 def test_floats_of_more_than_64_bits_are_refused():
     with pytest.raises(TypeError, match="from_gymnasium_space: Box dtype: expected .* at most 64 bits"):
         from_gymnasium_space(gym_spaces.Box(np.longdouble([0]), np.longdouble([1]), dtype=np.longdouble))
+
+
+def test_a_space_of_gymnasium_where_one_of_sekai_is_expected_is_named():
+    other = gym_spaces.Discrete(3)
+
+    class Own(gym_spaces.Discrete):
+        pass
+
+    class Bare(toy_market.Walk):
+        action_space = other
+
+    class Market(toy_market.WalkVec):
+        def __init__(self):
+            sekai.NativeVecEnv.__init__(self, 2, Box(0.0, 1.0, (1,)), other)
+
+    by_class = r"expected .*pace.*, got a gymnasium\.spaces\.discrete\.Discrete \(.*\.from_gymnasium_space .*\)$"
+    for call in (lambda: Dict(a=other), lambda: Tuple([other]), lambda: Sequence(other), lambda: flatdim(other)):
+        with pytest.raises(TypeError, match=by_class):
+            call()
+    with pytest.raises(TypeError, match=by_class):
+        Market()
+    (problem,) = sekai.check_env(Bare())
+    assert re.search(by_class, problem)
+    with pytest.raises(TypeError, match=r"Own \(sekai\.compat\.gymnasium\.from_gymnasium_space"):
+        Tuple([Own(3)])
+    for space in (other, lambda params: other):
+        with pytest.raises(TypeError, match=by_class):
+            type("Odd", (RowToys,), {"action_space": space})(2)

@@ -546,7 +546,7 @@ def test_action_masks_as_a_sync_vector_env_gives_them(build):
 
 
 def test_there_are_no_action_masks_where_there_is_no_flat_form():
-    for vec in (sekai.SyncVecEnv([Combined]), sekai.SyncVecEnv([lambda: Toy(T(3))])):
+    for vec in (sekai.SyncVecEnv([Combined]), sekai.SyncVecEnv([lambda: Toy(T(3))]), sekai.make_vec("MarketMaking-v0")):
         envs = to_gymnasium_vector(vec)
         with pytest.raises(AttributeError, match="action_masks"):
             envs.action_masks()

@@ -656,8 +656,13 @@ class Perhaps(Corridor):
 
 @pytest.mark.parametrize(
     "make",
-    [partial(corridors, Corridor), partial(corridors, Combined), lambda rows: CorridorVec(len(rows))],
-    ids=["flat", "nested", "native"],
+    [
+        partial(corridors, Corridor),
+        partial(corridors, Combined),
+        lambda rows: CorridorVec(len(rows)),
+        lambda rows: sekai.make_vec("MarketMaking-v0", len(rows), max_inventory=1),
+    ],
+    ids=["flat", "nested", "native", "quotes"],
 )
 def test_action_masks_of_all_shards(on_used_actors, make):
     vec = on_used_actors(make)

@@ -11,7 +11,7 @@ from gymnasium import spaces as gym_spaces
 from masked_envs import Combined, Corridor, CorridorVec, mask_at
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
-from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
@@ -32,6 +32,7 @@ import sims
 from sekai import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, SyncVecEnv, TimeLimit, Tuple
 from sekai.compat.gymnasium import register_with_gymnasium, to_gymnasium
 from sekai.compat.stable_baselines3 import SekaiSB3VecEnv
+from sims.market_making import MarketMakingVecEnv
 
 torch.set_num_threads(1)
 
@@ -636,11 +637,37 @@ def test_flat_masks_are_laid_out_as_maskable_ppo_reads_them():
     assert get_action_masks(env).astype(int).tolist() == [[0, 1, 1, 1]] * 2  # first 0, first 1, second 0, second 1
 
 
-def test_masks_without_a_flat_form_are_not_offered():
-    env = SekaiSB3VecEnv(SyncVecEnv([lambda: Combined()]))
-    assert not is_masking_supported(env)
-    with pytest.raises(AttributeError, match=r"action_masks\(\): expected a VecEnv with flat masks of actions"):
+@pytest.mark.parametrize(
+    "build", [lambda: SyncVecEnv([lambda: Combined()]), lambda: MarketMakingVecEnv(2)], ids=["nested", "box"]
+)
+def test_masks_without_a_flat_form_are_not_offered(build):
+    vec = build()
+    env = SekaiSB3VecEnv(vec)
+    env.reset()
+    assert vec.has_action_mask and not is_masking_supported(env)
+    with pytest.raises(AttributeError, match=r"action_masks\(\): expected a VecEnv with masks of a Discrete, .*Box\("):
         env.action_masks()
+
+
+class Bounded(sekai.VecActionWrapper):
+    """The distances of quotes within bounds, as Stable-Baselines3 wants them."""
+
+    def __init__(self, venv):
+        super().__init__(venv)
+        self.action_space = Box(-1.0, 3.0, (2,))
+
+    def action(self, actions):
+        return actions
+
+    def action_mask(self):
+        raise AssertionError("expected nobody to ask")
+
+
+def test_training_on_a_market_whose_masks_have_no_flat_form_asks_for_none():
+    env = SekaiSB3VecEnv(Bounded(MarketMakingVecEnv(2, max_inventory=1)))
+    assert env.vec.has_action_mask
+    PPO("MlpPolicy", env, n_steps=8, batch_size=16, n_epochs=1, device="cpu", seed=0).learn(16)
+    SAC("MlpPolicy", env, learning_starts=4, batch_size=4, buffer_size=64, device="cpu", seed=0).learn(8)
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ from sekai import (
 from sekai.batching import layout
 from sekai.compat.gymnasium import to_gymnasium
 from sekai.compat.torchrl import SekaiTorchRLEnv, to_spec
+from sims.market_making import MarketMakingVecEnv
 
 FIXED = {name: space for name, space in CATALOGUE.items() if layout.has_fixed_layout(space)}
 FLAGS = "done", "terminated", "truncated"
@@ -47,6 +48,12 @@ def test_torchrl_s_own_check_passes(name):
     env = SekaiTorchRLEnv(sekai.make_vec(name, 4, max_episode_steps=2))
     assert isinstance(env, EnvBase) and env.batch_size == (4,)
     check_env_specs(env, seed=0)
+
+
+def test_its_repr_shows_the_vec():
+    env = SekaiTorchRLEnv(NCount([2, 3]))
+    assert repr(env) == "<SekaiTorchRLEnv <NCount num_envs=2> on cpu>"
+    assert repr(env) in repr(TransformedEnv(env, RewardSum()))
 
 
 @everywhere
@@ -414,12 +421,105 @@ def test_random_actions_are_those_that_the_mask_allows(build):
     assert ends.sum() == 15 and rollout["next", "action_mask"].numpy()[ends].all()
 
 
+class Choosy(Toy):
+    """Two masks in turn; an action that the mask leaves out is refused."""
+
+    def __init__(self, space, turns, begin):
+        super().__init__(T(4), act=space)
+        self.turns, self.at = turns, begin
+
+    def action_mask(self):
+        return self.turns[self.at % 2][0]
+
+    def step(self, action):
+        if action.tolist() not in self.turns[self.at % 2][2]:
+            raise sekai.InvalidAction(f"expected what {self.action_mask()} allows, got {action}")
+        self.at += 1
+        return super().step(action)
+
+
+def choosy(space, turns):
+    return SekaiTorchRLEnv(SyncVecEnv([lambda begin=begin: Choosy(space, turns, begin) for begin in (0, 1, 0)]))
+
+
+#: Of each mask: what Env.action_mask() gives, the row of the entry, the actions that are left.
+MASKABLE = [
+    (Discrete(3), ([1, 0, 1], [1, 0, 1], [0, 2]), ([0, 1, 0], [0, 1, 0], [1])),
+    (
+        MultiDiscrete([2, 3], dtype=np.int32),
+        (([1, 0], [0, 1, 1]), [1, 0, 0, 1, 1], [[0, 1], [0, 2]]),
+        (([1, 1], [1, 0, 0]), [1, 1, 1, 0, 0], [[0, 0], [1, 0]]),
+    ),
+    (
+        MultiBinary(2),
+        ([2, 0], [[1, 1], [1, 0]], [[0, 0], [1, 0]]),
+        ([1, 2], [[0, 1], [1, 1]], [[1, 0], [1, 1]]),
+    ),
+    (
+        MultiBinary((2, 1)),
+        ([[2], [1]], [[[1, 1]], [[0, 1]]], [[[0], [1]], [[1], [1]]]),
+        ([[0], [0]], [[[1, 0]], [[1, 0]]], [[[0], [0]]]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("space", "first", "second"), MASKABLE, ids=[repr(space) for space, *_ in MASKABLE])
+def test_torchrl_masks_the_choices_that_begin_at_0_of_one_axis(space, first, second):
+    env = TransformedEnv(choosy(space, (first, second)), ActionMask())
+    torch.manual_seed(0)
+    rollout = env.rollout(40, break_when_any_done=False)
+    for begin, row in enumerate(rollout["action_mask"][:2]):
+        assert row.int().tolist() == [first[1], second[1]][:: 1 if begin == 0 else -1] * 20
+    for turn, (_, _, left) in enumerate((first, second)):
+        taken = torch.cat([rollout["action"][0, turn::2], rollout["action"][1, 1 - turn :: 2]]).tolist()
+        assert all(action in taken for action in left)
+    check_env_specs(TransformedEnv(choosy(space, (first, first)), ActionMask()), seed=0)
+
+
+UNMASKABLE = [
+    (
+        Discrete(3, start=5),
+        lambda mask: 5 + mask.int().argmax(-1),
+        ([0, 1, 1], [0, 1, 1], [6]),
+        ([1, 0, 0], [1, 0, 0], [5]),
+    ),
+    (
+        MultiDiscrete([2, 3], start=[1, 1]),
+        lambda mask: 1 + torch.stack([mask[:, :2].int().argmax(-1), mask[:, 2:].int().argmax(-1)], dim=-1),
+        (([0, 1], [0, 1, 1]), [0, 1, 0, 1, 1], [[2, 2]]),
+        (([1, 0], [0, 0, 1]), [1, 0, 0, 0, 1], [[1, 3]]),
+    ),
+    (
+        MultiDiscrete([[2, 2]]),
+        lambda mask: mask.reshape(3, 1, 2, 2).int().argmax(-1),
+        ((([0, 1], [1, 0]),), [0, 1, 1, 0], [[[1, 0]]]),
+        ((([0, 1], [0, 1]),), [0, 1, 0, 1], [[[1, 1]]]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("space", "pick", *"ab"), UNMASKABLE, ids=[repr(space) for space, *_ in UNMASKABLE])
+def test_a_policy_reads_the_masks_of_the_other_choices(space, pick, a, b):
+    env = choosy(space, (a, b))
+
+    def policy(tensordict):
+        return tensordict.set("action", pick(tensordict["action_mask"]))
+
+    rollout = env.rollout(12, policy, break_when_any_done=False)
+    assert rollout["action_mask"][0].int().tolist() == [a[1], b[1]] * 6
+    assert rollout["action"][0].tolist() == [a[2][0], b[2][0]] * 6
+    with pytest.raises(ValueError, match="action spec must be one of"):
+        TransformedEnv(env, ActionMask()).rollout(1)
+
+
 def test_the_spec_of_masks():
     env = SekaiTorchRLEnv(SyncVecEnv([Sized] * 2))
     assert env.observation_spec["action_mask"] == Binary(shape=(2, 5), dtype=torch.bool)
+    pairs = choosy(MultiBinary((2, 1)), MASKABLE[-1][1:]).observation_spec["action_mask"]
+    assert pairs == Binary(shape=(3, 2, 1, 2), dtype=torch.bool)
     check_env_specs(SekaiTorchRLEnv(CorridorVec(2, max_episode_steps=3)), seed=0)
     # Under sticky actions nobody knows the masks of those that are taken.
-    for vec in (SyncVecEnv([Combined]), NCount([3]), VecStickyAction(CorridorVec(2), 0.5)):
+    for vec in (SyncVecEnv([Combined]), NCount([3]), VecStickyAction(CorridorVec(2), 0.5), MarketMakingVecEnv(2)):
         env = SekaiTorchRLEnv(vec)
         assert "action_mask" not in env.observation_spec.keys()
         env.reset()

@@ -119,7 +119,7 @@ def test_ppo_beats_the_best_fixed_quote_in_an_order_book():
     assert trained.mean() > best.mean() + 5.0 * error
 
 
-def masked_returns(choose, num_envs=4_000):
+def masked_returns(choose, num_envs=500):
     """As ``book_returns``, of a policy that is given observations and masks, and takes nothing that is left out."""
     vec = LimitOrderBookVecEnv(num_envs, **BOOK)
     observations, returns = vec.reset(seed=1).observations, np.zeros(num_envs)
@@ -132,7 +132,7 @@ def masked_returns(choose, num_envs=4_000):
     return returns
 
 
-@pytest.mark.train
+@pytest.mark.slow  # a quarter of a minute, so that CI runs it
 def test_maskable_ppo_learns_in_an_order_book_what_its_inventory_limit_leaves():
     torch.set_num_threads(1)
     env = VecNormalize(SekaiSB3VecEnv(LimitOrderBookVecEnv(256, **BOOK)))
@@ -148,7 +148,7 @@ def test_maskable_ppo_learns_in_an_order_book_what_its_inventory_limit_leaves():
         seed=0,
         device="cpu",
     )
-    model.learn(256_000)
+    model.learn(102_400)
     rng = np.random.default_rng(0)
 
     def at_random(observations, masks):

@@ -329,7 +329,8 @@ def test_a_distance_that_is_not_finite_is_refused_and_nothing_has_happened(bad, 
         spoilt[1:] = bad
         state = {name: getattr(env, name) for name in (*STATE, "volatility", "elapsed_steps", "frozen")}
         counter = env.streams.counter.copy()
-        text = f"step(actions): expected finite numbers in Box(-inf, inf, (2,), float32), got {spoilt[1]} (sub-env 1)"
+        expected = "expected an element of Box(-inf, inf, (2,), float32), of finite numbers"
+        text = f"step(actions): {expected}, got {spoilt[1]} (sub-env 1)"
         for _ in range(2):
             with no_warnings(), pytest.raises(InvalidAction, match=re.escape(text)):
                 env.step(spoilt)

@@ -26,6 +26,7 @@ from sekai.spaces import (
 )
 
 INF = np.inf
+UINT64 = Box(0, INF, dtype=np.uint64)
 
 
 @pytest.mark.parametrize(
@@ -230,6 +231,11 @@ def test_no_element_is_near_nan():
         ([Box(0, 1, dtype=np.float16), Discrete(3)], np.float16),
         ([Box(0, 1), Box(0, 1, dtype=np.float64)], np.float64),
         ([Discrete(3), MultiBinary(2)], np.int64),
+        ([UINT64, Discrete(3)], np.uint64),
+        ([UINT64, Box(0, 9, dtype=np.int8), MultiBinary(2)], np.uint64),
+        ([Box(0, 2**63 - 1, dtype=np.uint64), Box(-1, 9, dtype=np.int8)], np.int64),
+        ([UINT64, Box(-1, 9, dtype=np.int8)], np.float64),
+        ([UINT64, Box(0, 1)], np.float64),
     ],
     ids=lambda value: None,
 )
@@ -238,6 +244,33 @@ def test_a_container_is_flattened_to_floats_that_hold_its_parts(parts, dtype):
         assert flatten_space(space).dtype == flatten(space, space.sample()).dtype == dtype
         x = space.sample()
         assert same(unflatten(space, flatten(space, x)), x)
+
+
+def test_integers_keep_their_digits_beside_each_other():
+    space = Dict(a=UINT64, b=Discrete(2), c=Tuple((Box(0, 2**62, (), np.int64),)))
+    x = {"a": np.array([2**63 + 1], np.uint64), "b": np.int64(1), "c": (np.array(2**62 - 1),)}
+    flat = flatten(space, x)
+    assert flat.dtype == np.uint64 and flat.tolist() == [2**63 + 1, 0, 1, 2**62 - 1]
+    assert flat in flatten_space(space) and same(unflatten(space, flat), x)
+    signed = Tuple((Box(0, 2**60, (), np.uint64), Box(-(2**62), 0, (), np.int64)))
+    y = (np.array(2**60 - 1, np.uint64), np.array(1 - 2**62))
+    assert flatten(signed, y).tolist() == [2**60 - 1, 1 - 2**62] and same(unflatten(signed, flatten(signed, y)), y)
+
+
+def test_lists_keep_their_digits():
+    assert flatten(Box(0, INF, (2,), np.uint64), [1, 2**64 - 1]).tolist() == [1, 2**64 - 1]
+
+
+@pytest.mark.parametrize("array", [[1j, 1.0], np.complex64([0, 1]), ["a", "b"]], ids=["list", "array", "text"])
+def test_complex_numbers_are_refused(array):
+    for space in (Box(0, 1, (2,)), MultiBinary(2), Discrete(2), Tuple((Box(0, 1), Box(0, 1)))):
+        with pytest.raises(TypeError, match="^unflatten: expected real numbers, got dtype"):
+            unflatten(space, array)
+    for space in (Box(0, 1, (2,)), MultiBinary(2)):
+        with pytest.raises(TypeError, match="^flatten: expected real numbers, got dtype"):
+            flatten(space, array)
+    with pytest.raises(TypeError, match="^flatten, values of a MaskedBox: expected real numbers, got dtype"):
+        flatten(MaskedBox(0, 1, (), max_size=2), {"values": array, "mask": [1, 1]})
 
 
 # --- zero_sample

@@ -95,6 +95,23 @@ def test_rows_of_a_batch_have_masks_of_their_own():
 
 
 @pytest.mark.parametrize(
+    "space",
+    [
+        Box(-np.inf, np.inf, (2,)),
+        Box(np.float32([0.5, -1]), np.float32([np.inf, 1])),
+        Box(np.array([3, -np.inf]), np.array([9, np.inf]), dtype=np.int16),
+    ],
+    ids=["free", "floats", "integers"],
+)
+def test_what_masks_of_a_box_leave_is_drawn_as_without_them(space):
+    masks = np.int8([[1, 1], [0, 1], [1, 0], [0, 0]])
+    got, free = (sample_batch(space, 4, np.random.default_rng(5), each) for each in (masks, None))
+    assert got.dtype == free.dtype == space.dtype
+    assert same(got[masks == 1], free[masks == 1])
+    assert same(got[masks == 0], np.stack([space.sample([0, 0])] * 4)[masks == 0])
+
+
+@pytest.mark.parametrize(
     ("space", "masks", "error", "text"),
     [
         (Discrete(2), np.int8([[1, 0], [0, 0]]), ValueError, r"at least one element to be left, got none in row 1"),

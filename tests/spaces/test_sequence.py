@@ -132,11 +132,18 @@ def test_a_feature_mask_holds_for_every_feature():
     assert same(x, (np.array([1, 0], np.int8),) * 3)
 
 
+def test_the_pair_may_be_a_list():
+    space = Sequence(Discrete(3), seed=0)
+    assert space.sample([2, [0, 1, 0]]) == (1, 1)
+    assert len(space.sample([[4], None])) == 4
+
+
 @pytest.mark.parametrize(
     ("mask", "error", "text"),
     [
         (3, TypeError, r"Sequence.sample mask: expected a pair \(lengths, feature mask\), got 3"),
         ((3,), TypeError, r"Sequence.sample mask: expected a pair"),
+        ([1, 2, 3], TypeError, r"expected a pair \(lengths, feature mask\), got \[1, 2, 3\]"),
         ((-1, None), ValueError, r"mask of lengths: expected lengths from 0 to 5 \(max_length\), got -1"),
         ((6, None), ValueError, r"mask of lengths: expected lengths from 0 to 5 \(max_length\), got 6"),
         (([1, 6], None), ValueError, r"expected lengths from 0 to 5 \(max_length\), got \[1, 6\]"),
@@ -175,6 +182,12 @@ def test_features_are_packed():
     packed = space.pack([{"a": [0.5, 1.0], "b": 2}])
     assert same(packed, {"a": np.float32([[0.5, 1.0]]), "b": np.array([2])})
     assert space.contains(packed) and space.contains(space.pack([]))
+
+
+@pytest.mark.parametrize("features", [5, None, np.array(1)], ids=repr)
+def test_what_is_no_features_is_not_packed(features):
+    with pytest.raises(TypeError, match=r"Sequence.pack: expected several features of Discrete\(3\), got "):
+        Sequence(Discrete(3)).pack(features)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from toys import BOX1, NativeToy, fns
 
-from sekai import AsyncVecEnv, InfoList, SyncVecEnv, TimeLimit, VecEnvWorkerError
+from sekai import AsyncVecEnv, InfoList, SyncVecEnv, TimeLimit, VecEnvAttributeError, VecEnvWorkerError
 from sekai.vector import ProcVecEnv
 
 #: Backends whose Env objects live in this process: each is called as factory(env_fns, *, autoreset, autoreset_options).
@@ -51,8 +51,12 @@ both_modes = pytest.mark.parametrize("autoreset", [True, False], ids=["autoreset
 
 
 def error(backend, kind):
-    """What an exception of class ``kind`` in a sub-env is for the caller."""
-    return VecEnvWorkerError if backend in PROCS else kind
+    """What an exception of class ``kind`` in a sub-env is for the caller; AttributeError in the use of an attribute."""
+    return of_worker(kind) if backend in PROCS else kind
+
+
+def of_worker(kind):
+    return VecEnvAttributeError if kind is AttributeError else VecEnvWorkerError
 
 
 def make(backend, env_fns, **kwargs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -225,6 +226,81 @@ def test_a_row_function_writes_the_masks():
         assert (masks == np.stack([held > [-1, -2, -3], np.ones(3), held < [1, 2, 3]], axis=1)).all()
         held = vec.step(actions.sample(masks)).rewards
     assert (np.abs(held) <= [1, 2, 3]).all()
+
+
+@jit
+def step_row_of_jumps(state, i, action):
+    state.held[i] += 5 * action
+    return float(state.held[i]), False, False
+
+
+class Jumps(Held):
+    """Takes other actions, of which the mask of its base says nothing."""
+
+    step_row = step_row_of_jumps
+    action_space = Discrete(2)
+
+
+class JumpsMasked(Jumps):
+    mask_row = mask_row
+
+
+@jit
+def observe_row_of_two(state, i, observation):
+    observation[0], observation[1] = state.held[i], 0.0
+
+
+class Seen(Held):
+    """Takes the same actions, and shows more."""
+
+    observation_space = Box(-np.inf, np.inf, (2,))
+    observe_row = observe_row_of_two
+
+
+def test_a_mask_belongs_to_the_actions_of_the_class_that_says_it():
+    for kind, has_masks in ((Jumps, False), (JumpsMasked, True), (Seen, True)):
+        vec = kind(2)
+        vec.reset(seed=0)
+        assert vec.has_action_mask == has_masks
+        assert (vec.action_mask() is not None) == has_masks
+
+
+@jit
+def mask_of_twos(mask):
+    mask[0] = 2
+
+
+class Twos(Held):
+    mask_row = mask_of_twos
+
+
+class TwosByHook(Twos):
+    def _action_mask(self):
+        return super()._action_mask()
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Twos, "mask_row: mask"), (TwosByHook, "_action_mask()")])
+def test_faulty_masks_of_a_row_market(kind, name):
+    vec = kind(2)
+    vec.reset(seed=0)
+    with pytest.raises(ValueError, match=re.escape(f"{kind.__name__}.{name}: expected values 0 or 1, got [1, 2]")):
+        vec.action_mask()
+
+
+@jit
+def mask_beyond(mask):
+    mask[3] = 0
+
+
+class Beyond(Held):
+    mask_row = mask_beyond
+
+
+def test_a_mask_that_is_written_beyond_its_end_is_refused():
+    vec = Beyond(2)
+    vec.reset(seed=0)
+    with pytest.raises(IndexError, match="Beyond.mask_row: mask: "):
+        vec.action_mask()
 
 
 # -- the checker -------------------------------------------------------------------------------------------
@@ -457,5 +533,6 @@ def test_vector_wrappers_hand_masks_on_unless_actions_are_others():
         MirroredBatch(CorridorVec(2)).action_mask()
     assert MirroredBatch(NCount([3])).action_mask() is None
     assert not MirroredBatch(CorridorVec(2)).has_action_mask  # so that nobody who steps it asks
+    assert set(random_actions(MirroredBatch(CorridorVec(40)), np.random.default_rng(0))) == {0, 1, 2}
     with pytest.raises(ValueError, match=r"VecActionMaskObservation: expected a VecEnv with an action_mask\(\)"):
         VecActionMaskObservation(NCount([3]))

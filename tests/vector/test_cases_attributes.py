@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import pickle
 
 import numpy as np
 import pytest
 from backends import (
+    ALL,
+    PROCS,
     assert_same,
     error,
     everywhere,
@@ -30,6 +33,7 @@ from sekai import (
     TimeLimit,
     TransformReward,
     VecEnvClosed,
+    VecEnvWorkerError,
     VecNormalizeReward,
     VecRecordEpisodeStatistics,
     VecTransformObservation,
@@ -151,6 +155,54 @@ def test_10_3_unknown_names(backend, wrap):
         assert v.unwrapped.step(Z(v)).rewards.tolist() == [1.0] * 3
 
 
+class Quoting(Scaled):
+    @property
+    def spread(self):
+        raise AttributeError("nothing is quoted yet")
+
+    def step(self, action):
+        return self.spread
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_10_3_except_attribute_error_hears_of_an_unknown_name(backend):
+    with scaled(backend) as v:
+        for use in (
+            lambda: v.get_attr("nope"),
+            lambda: v.get_attr("nope", [1]),
+            lambda: v.call("nope", 1),
+            lambda: v.call_at([1], "nope"),
+            lambda: v.set_attr("nope", 1),
+            lambda: v.set_attr("nope", [1, 2], [0, 2]),
+        ):
+            try:
+                use()
+            except AttributeError as error:
+                raised = error
+            else:
+                pytest.fail("it knows the name")
+            if backend in PROCS:
+                assert isinstance(raised, VecEnvWorkerError) and "nope" in raised.message
+                assert raised.exc_type == "AttributeError" and raised.rank in (0, 1)
+                assert "Traceback" in raised.remote_traceback and raised.remote_traceback in str(raised)
+                again = pickle.loads(pickle.dumps(raised))
+                assert type(again) is type(raised) and again.__reduce__() == raised.__reduce__()
+                assert str(again) == str(raised)
+
+
+@on_rows_once
+def test_10_3_an_attribute_error_in_a_step_of_a_worker_is_no_unknown_name(backend):
+    with make(backend, [Quoting] * 2) as v:
+        v.reset()
+        expected = VecEnvWorkerError if backend in PROCS else AttributeError
+        with pytest.raises(expected, match="nothing is quoted yet") as raised:
+            v.step(Z(v))
+        assert type(raised.value) is expected
+        for use in (lambda: v.get_attr("spread"), lambda: v.call("spread"), lambda: v.set_attr("spread", 1)):
+            with pytest.raises(AttributeError, match="nothing is quoted yet"):
+                use()
+
+
 @everywhere
 @bare_and_wrapped
 @pytest.mark.parametrize("indices", [None, [1]], ids=["all", "one"])
@@ -199,18 +251,6 @@ def test_10_3_a_property_that_cannot_be_set(backend):
         with pytest.raises(error(backend, AttributeError), match="double"):
             v.set_attr("double", 3)
         assert v.get_attr("double") == [2, 2, 2]
-
-
-@on_rows_once
-def test_10_3_a_property_that_fails_says_why(backend):
-    class Quoting(Scaled):
-        @property
-        def spread(self):
-            raise AttributeError("nothing is quoted yet")
-
-    with make(backend, [Quoting] * 2) as v:
-        with pytest.raises(error(backend, AttributeError), match="nothing is quoted yet"):
-            v.set_attr("spread", 1.0)
 
 
 @everywhere

@@ -38,7 +38,6 @@ INF = np.inf
 PLAIN = bool(numba.config.DISABLE_JIT)
 #: Batches whose results lie in the env's own memory, and in memory that is lent.
 SIZES = [3] if PLAIN else [3, 2500]
-compiled = pytest.mark.skipif(PLAIN, reason="plain Python says it in its own words")
 
 # -- a walk: numbers, streams, options -------------------------------------------------------------------------
 
@@ -337,7 +336,7 @@ def test_the_time_limit_truncates_and_counts():
 
 def test_a_step_long_after_the_first_still_counts():
     vec, young = make_walk(3), make_walk(3)
-    vec._columns["slot_now"][0] = 2**40
+    vec._bound.columns["slot_now"][0] = 2**40
     assert_same_run(vec, young)
     assert vec.elapsed_steps.tolist() == young.elapsed_steps.tolist()
     assert vec.episode_clock.now == 2**40 + 12
@@ -539,6 +538,8 @@ def test_values_that_are_refused(name, value, error, message):
 def test_arguments_are_bound_as_python_binds_them():
     with pytest.raises(TypeError, match=r"Walk\(\) got an unexpected keyword argument 'sped'"):
         Walk(2, sped=1.0)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'sigm' \(did you mean 'sigma'\?\)"):
+        Walk(2, sigm=1.0)
     with pytest.raises(ValueError, match="num_envs: expected at least 1, got 0"):
         Walk(0)
     with pytest.raises(AttributeError, match="has no attribute 'sped'"):
@@ -728,7 +729,7 @@ def test_an_action_of_a_dict_is_refused_before_anything_changes(side, size):
     vec.reset(seed=0)
     actions = act(2)
     actions["side"][1], actions["size"][1, 1, 0] = side, size
-    with pytest.raises(InvalidAction, match=r"(?s)step\(actions\): expected finite numbers in Dict.* \(sub-env 1\)"):
+    with pytest.raises(InvalidAction, match=r"(?s)step\(actions\): expected an element of Dict.* \(sub-env 1\)"):
         vec.step(actions)
     assert vec.elapsed_steps.tolist() == [0, 0] and vec.small.tolist() == [-3, -3]
     vec.step(act(2))
@@ -736,9 +737,9 @@ def test_an_action_of_a_dict_is_refused_before_anything_changes(side, size):
 
 def test_a_second_env_of_a_dict_market_is_not_compiled_again():
     ours, theirs = make_book(2), make_book(3)
-    assert ours._fused is theirs._fused
+    assert ours.compiled_step.dispatchers == theirs.compiled_step.dispatchers
     ours.set_attr("table", np.array([4.0, 5.0]))
-    assert ours._fused is theirs._fused
+    assert ours.compiled_step.dispatchers == theirs.compiled_step.dispatchers
 
 
 def test_arrays_are_shared_and_what_follows_from_them_follows():
@@ -869,7 +870,7 @@ def test_of_several_choices_the_first_that_is_none_is_named(action, said):
     vec.reset(seed=0)
     actions = np.zeros((3, 2), np.int64)
     actions[1] = action
-    with pytest.raises(InvalidAction, match=rf"in MultiDiscrete\(.*, got \[.*\]: {said} \(sub-env 1\)"):
+    with pytest.raises(InvalidAction, match=rf"an element of MultiDiscrete\(.*, got \[.*\]: {said} \(sub-env 1\)"):
         vec.step(actions)
 
 
@@ -938,7 +939,7 @@ def test_an_action_that_is_none_is_refused_by_name_and_changes_nothing(action, n
     vec.reset(seed=0), twin.reset(seed=0)
     actions = np.ones(n, np.int64)
     actions[n - 1] = action
-    expected = rf"step\(actions\): expected finite numbers in Discrete\(3\), got {action} \(sub-env {n - 1}\)"
+    expected = rf"step\(actions\): expected an element of Discrete\(3\), got {action} \(sub-env {n - 1}\)"
     with pytest.raises(InvalidAction, match=expected):
         vec.step(actions)
     assert_same_columns(vec.step(np.ones(n, np.int64)), twin.step(np.ones(n, np.int64)))
@@ -976,7 +977,7 @@ def test_a_copy_shares_compiled_code_and_locks_its_arrays():
     other = copy.deepcopy(vec)
     other.step(act(2)), vec.step(act(2))
     assert not other.table.flags.writeable
-    assert other._fused is vec._fused
+    assert other.compiled_step.dispatchers == vec.compiled_step.dispatchers
     if not PLAIN:
         assert len(vec.compiled_step.dispatchers[0].overloads) == 1
 
@@ -1123,7 +1124,7 @@ def test_a_compiled_rollout_is_a_stepped_one(n, monkeypatch):
     assert_same(again.to_dict(), other.to_dict())
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize("n", [3, 20_000])
 def test_the_earliest_action_of_a_rollout_that_is_refused_is_named(n):
     vec = make_walk(n, sigma=0.0)
@@ -1212,6 +1213,15 @@ def a_state(**fields):
 def test_a_class_that_is_refused(changes, message):
     with pytest.raises(TypeError, match=message):
         market_of(**changes)
+
+
+def test_a_parameter_that_is_misspelt_in_a_check_is_named():
+    def check(params):
+        return params.feee > 0
+
+    odd = market_of(Params=OneParam, check=staticmethod(check))
+    with pytest.raises(AttributeError, match=r"^Odd\.check: .* no attribute 'feee' \(did you mean 'fee'\?\)$"):
+        odd(2)
 
 
 class OneParam(NamedTuple):
@@ -1305,6 +1315,35 @@ def no_row_read(state, i):
     return state.total, False, False
 
 
+LIST, DICT = [1.0, 2.0], {"a": 1.0}
+
+
+@jit
+def reading_list(state, i):
+    return LIST[0], False, False
+
+
+@jit
+def reading_dict(state, i):
+    return DICT["a"], False, False
+
+
+def reading_list_around():
+    weights = [1.0, 2.0]
+
+    @jit
+    def read(state, i):
+        return weights[0], False, False
+
+    return read
+
+
+def outside(name, kind, source):
+    """A pattern of what is said of a global that cannot be compiled."""
+    got = f"{name}, from outside the function, is of type {kind}, which compiled code cannot read"
+    return f"{got}: expected .* tuple of numbers or a NumPy array there, or a field of .* {line_of(source)}$"
+
+
 @jit
 def opening(state, i):
     with open("a file"):
@@ -1316,7 +1355,7 @@ def line_of(source):
     return rf"\({re.escape(Path(__file__).name)}, line \d+: {re.escape(source)}\)"
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("step", "message"),
     [
@@ -1341,9 +1380,24 @@ def line_of(source):
         ),
         (complex_reward, r"expected it to return a number and two bools .* got \(complex128, bool, bool\)$"),
         (no_row_read, r"expected it to return a number and two bools .* got \(an array of float64, bool, bool\)$"),
+        (reading_list, outside("LIST", "list", "return LIST[0], False, False")),
+        (reading_dict, outside("DICT", "dict", 'return DICT["a"], False, False')),
+        (reading_list_around(), outside("weights", "list", "return weights[0], False, False")),
         (opening, rf"Unsupported context manager in use {line_of('with open(')[:-2]}"),
     ],
-    ids=["two values", "in a helper", "parameter", "no row", "plain", "complex", "a column", "with"],
+    ids=[
+        "two values",
+        "in a helper",
+        "parameter",
+        "no row",
+        "plain",
+        "complex",
+        "a column",
+        "a list",
+        "a dict",
+        "a list around it",
+        "with",
+    ],
 )
 def test_a_step_that_cannot_be_compiled_is_named(step, message):
     vec = market_of(step_row=step)(2)
@@ -1362,13 +1416,67 @@ def observe_undeclared(state, i, observation):
     observation[0] = state.ttal[i]
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize("function", [reset_undeclared, observe_undeclared], ids=["reset_row", "observe_row"])
 def test_a_reset_that_cannot_be_compiled_is_named(function):
     name = f"{function.__name__.split('_')[0]}_row"
     vec = market_of(**{name: function})(2)
     with pytest.raises(TypeError, match=rf"^Odd\.{name} \(.*line \d+\): Last has no field 'ttal'"):
         vec.reset()
+
+
+@jit
+def count_total(state, i, action):
+    state.total[i] += action
+    return 0.0, False, False
+
+
+@jit
+def reset_to(state, i):
+    state.total[i] = 1.0
+    return state.total[i]
+
+
+@jit
+def observe_anew(state, i):
+    return np.full(1, state.total[i], np.float32)
+
+
+@jit
+def mask_anew(state, i):
+    return np.array([1, 0], np.int8)
+
+
+@jit
+def mask_at_times(state, i, mask):
+    if state.total[i] > 1.0:
+        return mask
+    return None
+
+
+@pytest.mark.parametrize(
+    ("function", "written", "got"),
+    [
+        (reset_to, "state", "float64"),
+        (observe_anew, "observation", "an array of float32"),
+        (mask_anew, "mask", "an array of int8"),
+        (mask_at_times, "mask", "an array of int8 or None"),
+    ],
+    ids=["reset_row", "observe_row", "mask_row", "mask_row in a branch"],
+)
+def test_what_is_to_be_written_is_not_returned(function, written, got):
+    """Nobody would look at it, and a mask of ones would say that everything is allowed."""
+    name = f"{function.__name__.split('_')[0]}_row"
+    vec = market_of(**{name: function}, action_space=Discrete(2), step_row=count_total)(2)
+    with pytest.raises(TypeError, match="expected .*nothing") as raised:
+        vec.reset()
+        vec.step([1, 1])
+        vec.step([1, 1])
+        vec.action_mask()
+    if not PLAIN:
+        where = rf"Odd\.{name} \(.*test_kernel_env\.py, line \d+\)"
+        expected = rf"{where}: expected it to return nothing \(it writes into {written}\), got {got}"
+        assert re.fullmatch(expected, str(raised.value))
 
 
 @jit
@@ -1552,7 +1660,7 @@ def act_beyond(observation, action):
     action[0] = action[1] = action[2] = 0.5
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("policy", "error", "message"),
     [
@@ -1572,7 +1680,7 @@ def act_unknown(observation, action):
     action[0] = observation.price
 
 
-@compiled
+@pytest.mark.compiled
 def test_a_policy_that_cannot_be_compiled_is_named():
     place = line_of("action[0] = observation.price")
     expected = rf"^rollout\(policy\): act_unknown: Unknown attribute 'price' of type readonly array.* {place}$"
@@ -1691,7 +1799,7 @@ def observe_before(observation):
     observation[0], observation[-2] = 1.0, 7.0
 
 
-@compiled
+@pytest.mark.compiled
 def test_an_observation_is_not_written_before_its_beginning():
     with pytest.raises(IndexError, match="Odd.observe_row: observation: expected no more than its 1 items"):
         market_of(observe_row=observe_before)(2).reset()
@@ -1737,7 +1845,7 @@ def test_a2_generators_in_a_list_of_seeds():
     assert_same_result(ours.reset(seed=[np.random.default_rng(5), 2, 3]), theirs.reset(seed=[drawn, 2, 3]))
 
 
-@compiled
+@pytest.mark.compiled
 def test_a8_actions_in_any_layout_are_one_form_of_the_step():
     vec = make_walk(3)
     vec.reset(seed=1)
@@ -1791,17 +1899,106 @@ def test_masked_numbers_are_no_parameters():
         Walk(2, sigma=masked)
 
 
+class Bare(KernelVecEnv):
+    State, reset_row, step_row, observe_row = Last, reset_last, step_last, observe_last
+    observation_space, action_space = Walk.observation_space, Walk.action_space
+
+
 @pytest.mark.parametrize(
     "name, meant",
     [("infoes", "infos"), ("Option", "Options"), ("options", "Options"), ("reset_info", "reset_infos")]
     + [("check_option", "check_options"), ("derive_rows", "derive_row"), ("Param", "Params"), ("Prepare", "prepare")]
-    + [("paralel_from", "parallel_from")],
+    + [
+        ("paralel_from", "parallel_from"),
+        ("held_parameter", "held_parameters"),
+        ("snapshot_ignore", "snapshot_ignores"),
+    ],
 )
 def test_a_misspelt_attribute_of_the_class_is_named(name, meant):
-    written = {"State": Last, "reset_row": reset_last, "step_row": step_last, "observe_row": observe_last}
-    spaces = {"observation_space": Walk.observation_space, "action_space": Walk.action_space}
     with pytest.raises(TypeError, match=rf"Misspelt\.{name}: expected another name, or '{meant}' if that is meant"):
-        type("Misspelt", (KernelVecEnv,), {**written, **spaces, name: ()})
+        type("Misspelt", (Bare,), {name: ()})
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [("info", "infos"), ("observe_rows", "observe_row"), ("step_now", None), ("action_spaces", "action_space")],
+)
+def test_so_is_one_that_the_base_has_under_the_right_name(name, meant):
+    told = type("Told", (Bare,), {"infos": ("total",)})
+    if meant is None:
+        type("Spelt", (told,), {name: ()})
+    else:
+        with pytest.raises(TypeError, match=rf"Misspelt\.{name}: expected another name, or '{meant}' if that is meant"):
+            type("Misspelt", (told,), {name: ()})
+
+
+class Filled(NamedTuple):
+    total: np.float64 = 5.0
+
+
+class FilledPart(NamedTuple):
+    part: Filled
+
+
+@pytest.mark.parametrize(("state", "path"), [(Filled, "total"), (FilledPart, "part.total")])
+def test_a_column_has_no_default(state, path):
+    """Its first values are those that reset_row writes."""
+    with pytest.raises(TypeError, match=rf"Odd\.State\.{path}: expected no default, .*reset_row.*, got 5.0"):
+        type("Odd", (Bare,), {"State": state})
+
+
+class Given(NamedTuple):
+    speed: float = 1.0
+
+
+def test_a_check_raises_and_returns_no_verdict():
+    members = {"Params": Given, "check": lambda params: params.speed > 0.0}
+    with pytest.raises(TypeError, match=r"Odd\.check: expected it to raise ValueError .*, got False returned"):
+        type("Odd", (Bare,), members)(2, speed=-1.0)
+    members = {"Options": Given, "check_options": lambda params, options: options.speed > 0.0}
+    vec = type("Odd", (Bare,), members)(2)
+    with pytest.raises(TypeError, match=r"Odd\.check_options: expected it to raise ValueError .*, got False returned"):
+        vec.reset(options={"speed": -1.0})
+
+
+def test_infos_are_names_not_names_of_names():
+    with pytest.raises(TypeError, match=r"Odd\.infos: expected a sequence of names, got {'total': 'sum'}"):
+        type("Odd", (Bare,), {"infos": {"total": "sum"}})
+
+
+@pytest.mark.parametrize("name", ["mask", "act_row", "step"])
+def test_a_row_function_under_a_name_that_nobody_calls_is_named(name):
+    with pytest.raises(TypeError, match=rf"Odd\.{name}: expected a row function to be one of reset_row, .*mask_row"):
+        type("Odd", (Bare,), {name: step_last})
+
+
+@pytest.mark.parametrize("name", ["num_envs", "autoreset", "max_episode_steps", "autoreset_options"])
+def test_an_argument_of_an_env_is_none_of_its_class(name):
+    with pytest.raises(TypeError, match=rf"Odd\.{name}: expected as an argument of an env, got 5 in the class"):
+        type("Odd", (Bare,), {name: 5})
+
+
+def test_what_is_of_use_to_others_has_any_name():
+    """Methods and properties, policies, what functions of rows call, and row functions with an underscore in front."""
+
+    @jit
+    def policy(observation, action):
+        action[0] = 0
+
+    class Helped(Bare):
+        _act_row = step_last
+        hold, fair_value = policy, step_last
+        resets = "a note"
+
+        def info(self):
+            return 1
+
+        @property
+        def checks(self):
+            return 2
+
+    vec = Helped(2)
+    assert vec.info() + vec.checks == 3
 
 
 @pytest.mark.parametrize("value, error", [(0, ValueError), ("many", TypeError), (True, TypeError)])
@@ -1820,9 +2017,19 @@ def test_a_market_of_long_steps_uses_threads_from_where_it_says():
         with threads.always_used():
             vec.reset(seed=3)
             vec.step(np.full(7, 1))
-        return len(vec._compiled.dispatchers[1].signatures) > 0
+        return len(vec.compiled_step.dispatchers[1].signatures) > 0
 
     assert (run_parallel(Walk), run_parallel(Long)) == (False, threads.get_num_threads() > 1)
+
+
+@pytest.mark.compiled
+def test_each_env_finds_out_for_itself_whether_threads_are_quicker():
+    one, other = make_walk(3), make_walk(3)
+    assert other.compiled_step is not one.compiled_step  # whose times say nothing of another batch
+    assert other.compiled_step.dispatchers == one.compiled_step.dispatchers  # compiled once all the same
+    step = one.compiled_step
+    one.set_attr("sigma", 0.75)
+    assert one.compiled_step is step  # and knows what it has found out
 
 
 @pytest.mark.compiled

@@ -62,6 +62,15 @@ def test_a_few_slow_steps_change_nothing():
     assert numbers_tried(choice, seconds) == [1, 2]
 
 
+def test_a_slow_stretch_of_short_steps_changes_nothing():
+    """As of a core that something else has for some milliseconds: many steps, but little time."""
+    choice, steps = WorkerChoice(8, 2), 0
+    while not choice.is_final:
+        steps += 1
+        choice.record(500e-6 if steps <= 40 else 30e-6)
+    assert choice.times.keys() == {1} and choice.times[1] == 30e-6
+
+
 def test_long_steps_are_measured_a_few_times():
     choice, steps = WorkerChoice(4, 2), 0
     while not choice.is_final:

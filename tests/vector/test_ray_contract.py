@@ -4,12 +4,12 @@ import inspect
 
 import pytest
 import test_contract
-from backends import assert_same, scripted
+from backends import assert_same, of_worker, scripted
 from compat.ray_cluster import UsedAgain, ray_started
 from test_contract import Builder, play
 from toys import BOX1, NativeToy, T, fns
 
-from sekai import SyncVecEnv, VecEnvWorkerError
+from sekai import SyncVecEnv
 from sekai.compat.ray import RayVecEnv
 
 
@@ -19,7 +19,7 @@ class Shards(Builder):
     snapshot_every = 3
 
     def error(self, kind):
-        return VecEnvWorkerError
+        return of_worker(kind)
 
     def spread(self, make, count):
         return self.keep(RayVecEnv(make, count, num_shards=self.backend, snapshot_every=self.snapshot_every))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import multiprocessing
 import pickle
 import signal
@@ -523,9 +524,14 @@ def test_what_does_not_fit_is_refused_and_changes_nothing():
         (wrapped.snapshot(), where + r"expected one of .*Rows, got one of .*Rows in .*VecRecordEpisodeStatistics"),
         (limited.snapshot(), where + "max_episode_steps: expected None, got 9"),
         (frozen.snapshot(), where + "the layout of its columns: absent: expected none, got bool"),
-        (own.snapshot(), where + "the layout of its columns: state.params.fee: expected none, got float64"),
+        (own.snapshot(), where + "fee: expected one value for all sub-envs, got one for each .*keep"),
     ):
         refused(lambda snapshot=snapshot: vec.restore(snapshot), ValueError, message)
+    mirrored = where + r"fee: expected one for each \(given so, or drawn\), got one value for all sub-envs; .*keep"
+    refused(lambda: own.restore(before), ValueError, mirrored)
+    for one, other in ((vec, own), (own, vec)):
+        one.restore(other.snapshot(), parameters="keep")
+    vec.restore(before)
     for call, error, message in (
         (lambda: vec.restore(before, [0, 1]), ValueError, "expected one of 1 or 2 sub-envs, got one of 4"),
         (lambda: vec.restore(before[[0, 1]], [0, 0]), ValueError, "expected each sub-env once, got"),
@@ -1355,6 +1361,39 @@ def test_objects_and_tables_are_not_taken_for_state_of_rows():
     unshared.reset(seed=0)
     unshared.restore(unshared.snapshot([0]), [2])
     go_back_and_compare(Moody(N), True)
+
+
+class Moved(NativeVecEnv):
+    """Is where the actions have led from 0."""
+
+    def __init__(self, num_envs, **kwargs):
+        super().__init__(num_envs, Box(-np.inf, np.inf, (1,)), Discrete(3), **kwargs)
+        self.position = np.zeros(num_envs)
+
+    def _reset_envs(self, indices, options):
+        self.position[indices] = 0.0
+
+    def _observe(self):
+        return self.position[:, None].astype(np.float32)
+
+    def _step(self, actions):
+        self.position = np.where(self.frozen, self.position, self.position + actions - 1)
+        never = np.zeros(self.num_envs, bool)
+        return self.position, never, never, {}
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_state_is_known_as_such_wherever_a_few_steps_have_led(limit):
+    """Among them where a copy goes that is looked at, and where a frozen one stays."""
+    for start in itertools.product(range(3), repeat=2):
+        vec, other = (Moved(2, autoreset=False, max_episode_steps=limit) for _ in range(2))
+        for each, actions in ((vec, start), (other, start[::-1])):
+            each.reset(seed=0)
+            for _ in range(limit):
+                each.step(np.array(actions))
+        vec.snapshot()
+        vec.restore(other.snapshot([0]), [0])
+        assert vec.position[0] == other.position[0]
 
 
 class Sticky(VecWrapper):

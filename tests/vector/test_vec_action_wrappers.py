@@ -11,8 +11,20 @@ from backends import assert_same, both_modes
 from toys import Draws, NativeToy, T, Toy, fns
 
 import sekai
-from sekai import Box, Dict, Discrete, SyncVecEnv
+from sekai import (
+    Box,
+    Dict,
+    Discrete,
+    InvalidAction,
+    MaskedBox,
+    MultiBinary,
+    MultiDiscrete,
+    Sequence,
+    SyncVecEnv,
+    Tuple,
+)
 from sekai.batching import layout
+from sekai.kernels import streams
 
 ACTIONS = Dict({"size": Box(-1.0, 1.0, (2,)), "side": Discrete(50)})
 here = pytest.mark.parametrize("backend", ["sync", "native"])
@@ -114,6 +126,82 @@ def test_a_wrong_batch_is_refused_before_anything_else(wrap):
         for actions in following:
             vec.step(actions), other.step(actions)
         assert_same(taken(other), taken(vec))
+
+
+class Portfolio(Box):
+    """Weights, which have a sum."""
+
+    def contains(self, x):
+        return super().contains(x) and abs(np.sum(x) - 1) < 1e-6
+
+    def sample(self, mask=None):
+        weights = super().sample(mask) + np.float32(0.1)
+        return weights / weights.sum()
+
+
+SPACES = {
+    "of one's own": (Portfolio(0, 1, (3,)), np.ones(3, np.float32)),
+    "numbers": (Box(-1.0, 1.0, (2,)), np.float32([0, np.nan])),
+    "other bounds": (Box(np.float32([-1, 0]), np.float32([1, 4])), np.float32([2, 2])),
+    "open": (Box(-np.inf, np.inf, ()), np.float32(np.nan)),
+    "choice": (Discrete(3, start=1), 0),
+    "choices": (MultiDiscrete([2, 3]), [1, 3]),
+    "small": (MultiDiscrete([2, 3], np.uint8), [2, 0]),
+    "bits": (MultiBinary(2), [0, 2]),
+    "parts": (Dict(a=Tuple([Discrete(2), Box(0, 9, (1,))]), b=Discrete(2)), {"a": (1, np.float32([10])), "b": 0}),
+    "set": (MaskedBox(0, 1, (2,), max_size=3), {"values": np.ones((3, 2), np.float32), "mask": np.int8([1, 1, 0])}),
+    "sequence": (Sequence(Discrete(3)), (1, 2, 3)),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)
+@pytest.mark.parametrize(("space", "wrong"), SPACES.values(), ids=SPACES)
+@both_modes
+def test_a_batch_with_an_action_that_is_not_in_the_space_is_refused_before_anything_else(wrap, space, wrong, autoreset):
+    vec, other = (wrap(recording("sync", T(99), T(2), T(99), act=space, autoreset=autoreset)) for _ in range(2))
+    space.seed(0)
+    with vec, other:
+        vec.reset(seed=0), other.reset(seed=0)
+        for step in range(9):
+            rows = [space.sample() for _ in range(3)]
+            good = [rows[0], rows[1] if autoreset or step < 2 else wrong, rows[2]]
+            with pytest.raises(InvalidAction, match=r"^step\(actions\), sub-env 2: expected an element of "):
+                vec.step(as_given(space, [*good[:2], wrong]))
+            assert_same(other.step(as_given(space, rows)), vec.step(as_given(space, good)))
+        assert_same(taken(other), taken(vec))
+
+
+def as_given(space, rows):
+    """A batch of actions, as arrays where they have a fixed layout."""
+    return layout.concatenate(space, rows) if layout.has_fixed_layout(space) else rows
+
+
+@pytest.mark.parametrize("high", [4.0, [4.0, 5.0]], ids=["alike", "each its own"])
+def test_wide_batches_are_looked_at_to_the_end(high):
+    n, act = 40_000, Box(0.0, np.float32(high), (2,))
+    with sekai.VecDelayAction(recording("native", *[LONG] * n, act=act), 1) as vec:
+        for row in (0, 16_384, n - 1):
+            actions = np.zeros((n, 2), np.float32)
+            actions[row, 1] = 5.5
+            with pytest.raises(InvalidAction, match=rf"^step\(actions\), sub-env {row}: expected an element of "):
+                vec.step(actions)
+
+
+QUOTES = {
+    "native": lambda: sekai.VecDelayAction(sekai.make_vec("MarketMaking-v0", 1), 2),
+    "between": lambda: sekai.VecDelayAction(sekai.VecStickyAction(sekai.make_vec("MarketMaking-v0", 1), 0.5), 2),
+    "sub-env": lambda: sekai.VecDelayAction(SyncVecEnv([lambda: sekai.make("MarketMaking-v0")]), 2),
+    "single": lambda: SyncVecEnv([lambda: sekai.DelayAction(sekai.make("MarketMaking-v0"), 2)]),
+}
+
+
+@pytest.mark.parametrize("make", QUOTES.values(), ids=QUOTES)
+def test_infinite_numbers_are_refused_when_they_are_given(make):
+    with make() as vec:
+        assert vec.action_space.contains(np.float32([0.5, np.inf]))
+        vec.reset(seed=0)
+        with pytest.raises(InvalidAction, match="expected an element of .*, of finite numbers, got array"):
+            vec.step(np.float32([[0.5, np.inf]]))
 
 
 @pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)
@@ -277,14 +365,53 @@ def test_a_snapshot_of_another_initial_action_is_refused():
             another.restore(vec.snapshot())
 
 
-def test_the_market_draws_what_it_would_without():
-    def rewards(vec):
-        with vec:
-            vec.reset(seed=3)
-            return [vec.step([0, 1]).rewards.tolist() for _ in range(9)]
+class NativeDraws(NativeToy):
+    """Rewards are draws from the streams of the sub-envs."""
 
-    bare = SyncVecEnv([Draws, Draws])
-    assert rewards(sekai.VecStickyAction(SyncVecEnv([Draws, Draws]), 0.9)) == rewards(bare)
+    def _step(self, actions):
+        _, terminated, truncated, columns = super()._step(actions)
+        drawn = [streams.uniform(self.streams, row) for row in range(self.num_envs)]
+        return np.array(drawn), terminated, truncated, columns
+
+
+def generators():
+    """One for two of three sub-envs, or two over the same numbers."""
+    first, other = np.random.default_rng(3), np.random.default_rng(4)
+    return [first, 7, first], [np.random.Generator(other.bit_generator), other, 7]
+
+
+SEEDS = {"integer": lambda: 3, "one given twice": lambda: generators()[0], "two over one": lambda: generators()[1]}
+BEGINNINGS = {
+    "reset": lambda vec, seed: vec.reset(seed=seed),
+    "async_reset": lambda vec, seed: asyncio.run(vec.async_reset(seed=seed)),
+    "reset_envs": lambda vec, seed: [vec.reset(seed=1), vec.reset_envs([0, 1, 2], seed=seed)],
+    "reseed": lambda vec, seed: [vec.reset(seed=1), vec.reseed(seed)],
+}
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS.values(), ids=BEGINNINGS)
+@pytest.mark.parametrize("make_seed", SEEDS.values(), ids=SEEDS)
+@here
+def test_the_market_draws_what_it_would_without(backend, make_seed, begin):
+    def make():
+        return NativeDraws([LONG] * 3) if backend == "native" else SyncVecEnv([Draws] * 3)
+
+    with make() as bare, sekai.VecStickyAction(make(), 0.9) as sticky:
+        seeds = make_seed(), make_seed()
+        begin(bare, seeds[0]), begin(sticky, seeds[1])
+        for _ in range(9):
+            assert bare.step([0, 1, 0]).rewards.tolist() == sticky.step([0, 1, 0]).rewards.tolist()
+        for one, other in zip(*seeds, strict=True) if isinstance(seeds[0], list) else ():
+            if isinstance(one, np.random.Generator):
+                assert one.random() == other.random()  # which have been drawn from as often
+
+
+@here
+def test_sub_envs_that_are_given_one_generator_do_not_stick_together(backend):
+    generator = np.random.default_rng(5)
+    with sekai.VecStickyAction(recording(backend, LONG, LONG, act=MANY), 0.5) as vec:
+        one, other = counted(vec, 60, [generator, generator])
+    assert one != other
 
 
 @both_modes

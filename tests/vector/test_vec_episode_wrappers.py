@@ -63,6 +63,8 @@ CASES = {
         lambda e: sekai.FilterObservation(e, ["book", "a"]),
         lambda v: sekai.VecFilterObservation(v, ["book", "a"]),
     ),
+    "flatten": (PLANE, sekai.FlattenObservation, sekai.VecFlattenObservation),
+    "flatten_parts": (NESTED, sekai.FlattenObservation, sekai.VecFlattenObservation),
     "time": (PLANE, sekai.TimeAwareObservation, sekai.VecTimeAwareObservation),
     "time_of_parts": (
         NESTED,
@@ -111,7 +113,13 @@ each_case = pytest.mark.parametrize("case", CASES)
 
 #: Every case as rows and natively, and on the other backends those in which most goes on.
 BACKENDS = [(backend, case) for backend in ("sync", "native") for case in CASES]
-BACKENDS += [("proc", "stack_of_parts"), ("async", "stack_of_parts"), ("async", "time_of_parts"), ("async", "delay")]
+BACKENDS += [
+    ("proc", "stack_of_parts"),
+    ("proc", "flatten_parts"),
+    ("async", "stack_of_parts"),
+    ("async", "time_of_parts"),
+    ("async", "delay"),
+]
 each_backend = pytest.mark.parametrize("backend, case", [pytest.param(*each, id="-".join(each)) for each in BACKENDS])
 
 
@@ -314,6 +322,33 @@ def test_frames_without_numbers_and_of_one(shape):
     frames = FrameRows(2, 3, shape, np.dtype(bool))
     for _ in range(30):
         assert frames.push(np.ones((2, *shape), bool), Buffers()).shape == (2, 3, *shape)
+        frames.fill(np.array([1]), np.ones((1, *shape), bool))
+        assert frames.with_next(np.array([1, 0]), np.ones((2, *shape), bool)).shape == (2, 3, *shape)
+
+
+@pytest.mark.parametrize("n, k", [(1, 1), (3, 1), (1, 4), (3, 2), (4, 3)])
+def test_frames_of_some_rows_against_lists(n, k):
+    """At each place of the window, the last one of the memory too."""
+    rng = np.random.default_rng(n * k)
+    frames, buffers = FrameRows(n, k, (2,), np.dtype(np.int32)), Buffers()
+    kept = np.zeros((n, k, 2), np.int32)
+    for step in range(100):
+        new = rng.integers(1000, size=(n, 2), dtype=np.int32)
+        rows = rng.permutation(n)[: rng.integers(n + 1)]
+        one_each = rng.integers(1000, size=(len(rows), 2), dtype=np.int32)
+        following = [[*kept[row][1:], frame] for row, frame in zip(rows, one_each, strict=True)]
+        assert frames.with_next(rows, one_each).tolist() == np.reshape(following, (len(rows), k, 2)).tolist()
+        np.testing.assert_array_equal(frames.window, kept)
+        if step % 3 == 0:
+            before = one_each if step % 2 else one_each[:1]  # one for all
+            if len(before):
+                frames.fill(rows, before)
+                kept[rows] = before[:, None]
+        elif step % 3 == 1:
+            kept[rows, -1] = one_each
+            assert frames.replace_newest(rows, one_each).tolist() == kept[rows].tolist()
+        kept = np.concatenate([kept[:, 1:], new[:, None]], axis=1)
+        np.testing.assert_array_equal(frames.push(new, buffers), kept)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------
@@ -327,6 +362,20 @@ def test_the_limit_of_steps():
     for backend in ("native", "sync"):
         with pytest.raises(ValueError, match=r"expected one limit of steps for all sub-envs of .*, got none"):
             sekai.VecTimeAwareObservation(scripted(backend, T(9)))
+
+
+@pytest.mark.parametrize("backend", ["native", "sync"])
+@both_modes
+def test_a_limit_that_is_raised_later(backend, autoreset):
+    venv = scripted(backend, T(1), T(9), max_episode_steps=3, autoreset=autoreset)
+    with sekai.VecTimeAwareObservation(venv, normalize_time=True) as vec:
+        vec.reset()
+        vec.set_attr("max_episode_steps", 5)
+        for _ in range(3):
+            assert vec.step([0, 0]).observations in vec.batch_observation_space
+        expected = "VecTimeAwareObservation: expected at most 3 steps in an episode, .* when it was wrapped, got 4"
+        with pytest.raises(sekai.InvalidObservation, match=expected):
+            vec.step([0, 0])
 
 
 class Broken(Toy):
@@ -370,6 +419,11 @@ WRONG = {
     "initial": (lambda v: sekai.VecDelayAction(v, 1, initial_action=9), ValueError, "expected an initial_action in"),
     "sticky": (lambda v: sekai.VecStickyAction(v, 1.0), ValueError, "VecStickyAction: expected a repeat_action_prob"),
     "rewards": (sekai.VecClipReward, ValueError, "VecClipReward: expected a min_reward or a max_reward, got neither"),
+    "rewards of another number": (
+        lambda v: sekai.VecClipReward(v, np.zeros(3)),
+        ValueError,
+        r"VecClipReward: min_reward: expected a number, or an array of shape \(1,\) \(num_envs\), got shape \(3,\)",
+    ),
     "rescale": (lambda v: sekai.VecRescaleObservation(v, 0, 1), ValueError, "expected new bounds that are infinite"),
     "filter": (lambda v: sekai.VecFilterObservation(v, ["a"]), TypeError, "VecFilterObservation: expected an obs"),
 }
@@ -381,8 +435,37 @@ def test_arguments_are_refused(wrap, error, message):
         wrap(scripted("native", T(1)))
 
 
-def test_sequences_cannot_be_stacked():
+@both_modes
+def test_rewards_have_bounds_of_their_own(autoreset):
+    scripts = [script(PLANE, length, seed) for seed, length in enumerate((2, 9, 3))]
+    envs = fns(*scripts, obs=PLANE, r0=first_of(PLANE))
+    bounds = [(-1.0, 0.5), (0.25, 0.25), (-2.0, 1.0)]
+    low, high = (np.array(each, np.float32) for each in zip(*bounds, strict=True))
+    expected = SyncVecEnv(
+        [lambda env=env, pair=pair: sekai.ClipReward(env(), *pair) for env, pair in zip(envs, bounds, strict=True)],
+        autoreset=autoreset,
+    )
+    vec, other, above = (
+        sekai.VecClipReward(SyncVecEnv(envs, autoreset=autoreset), *pair)
+        for pair in ((low, high), (low, high), (None, list(high)))
+    )
+    low[:] = 9  # which is the caller's
+    with vec, other, expected, above:
+        for each in (vec, expected, above):
+            each.reset()
+        kept = vec.snapshot()
+        for _ in range(7):
+            got = expected.step([0, 0, 0]).rewards
+            assert vec.step([0, 0, 0]).rewards.tolist() == got.tolist()
+            assert (above.step([0, 0, 0]).rewards <= np.maximum(high, 0)).all()
+        other.restore(kept)
+        assert other.min_reward.tolist() == [-1.0, 0.25, -2.0] and above.min_reward is None
+
+
+def test_sequences_cannot_be_stacked_or_flattened():
     space = sekai.Sequence(Box(0, 1, (2,)))
+    with pytest.raises(ValueError, match="no vector of fixed length fits it"):
+        sekai.VecFlattenObservation(scripted("sync", T(1), obs=space))
     with pytest.raises(TypeError, match="VecFrameStackObservation: expected observations of a fixed layout"):
         sekai.VecFrameStackObservation(scripted("sync", T(1), obs=space), 2)
 

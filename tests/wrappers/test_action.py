@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from script_env import LINE, ScriptEnv, ends_after
 
+import sekai
 from sekai.env import ObservationWrapper, Wrapper
+from sekai.errors import InvalidAction
 from sekai.results import StepResult
-from sekai.spaces import Box, Discrete
+from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from sekai.wrappers import (
     AutoReset,
     DelayAction,
@@ -73,6 +77,49 @@ def test_an_action_is_what_it_was_when_it_was_chosen():
     assert env.unwrapped.actions == [[1.0], [1.5]]
 
 
+# -- what is not in the space ------------------------------------------------------------------------------
+
+PARTS = Dict({"size": Box(-1.0, 1.0, (2,)), "side": Discrete(3, start=1)})
+LATER = {"delay": lambda env: DelayAction(env, 2), "sticky": lambda env: StickyAction(env, 0.5, (1, 3))}
+OUTSIDE = {
+    "above": (Box(0.0, 1.0, (2,)), np.float32([0.5, 1.5])),
+    "nan": (Box(-np.inf, np.inf, (1,)), np.float32([np.nan])),
+    "shape": (Box(0.0, 1.0, (2,)), np.float32([0.5])),
+    "dtype": (Discrete(3), 1.5),
+    "number": (Discrete(3), 3),
+    "item": (MultiDiscrete([2, 3]), np.array([1, 3])),
+    "bits": (MultiBinary(2), [0, 2]),
+    "part": (PARTS, {"size": np.zeros(2, np.float32), "side": 0}),
+    "key": (PARTS, {"size": np.zeros(2, np.float32)}),
+}
+
+
+@pytest.mark.parametrize("wrap", LATER.values(), ids=LATER)
+@pytest.mark.parametrize(("space", "wrong"), OUTSIDE.values(), ids=OUTSIDE)
+def test_an_action_that_is_not_in_the_space_is_refused_at_once_and_changes_nothing(drive, wrap, space, wrong):
+    env, other = (wrap(Recording(FOREVER, space)) for _ in range(2))
+    space.seed(0)
+    given = [space.sample() for _ in range(8)]
+    for each in (env, other):
+        drive.reset(each, seed=1)
+        drive.step(each, given[0])
+    for action in given[1:]:
+        with pytest.raises(InvalidAction, match=r"Action: step\(action\): expected an element of .*, got "):
+            drive.step(env, wrong)
+        drive.step(env, action), drive.step(other, action)
+    assert str(env.unwrapped.actions) == str(other.unwrapped.actions) and len(env.unwrapped.actions) == 8
+
+
+@pytest.mark.parametrize("wrap", LATER.values(), ids=LATER)
+def test_what_is_in_the_space_once_it_is_cast_arrives_as_it_was_chosen(wrap):
+    env = wrap(Recording(FOREVER, Box(0.0, 1.0, (2,))))
+    env.reset(seed=1)
+    env.step(np.array([0.5, 1.0 + 1e-12]))
+    env.step([0, 1])
+    env.step((0.25, 1)), env.step(np.float32([0, 0]))
+    assert [0.5, 1.0 + 1e-12] in env.unwrapped.actions
+
+
 # -- StickyAction ------------------------------------------------------------------------------------------
 
 
@@ -106,16 +153,35 @@ def test_sticking_ends_with_the_episode(drive):
     assert env.unwrapped.actions[::3] == [0, 3, 6, 9]
 
 
-def test_the_env_draws_what_it_would_without():
-    class Drawing(Recording):
-        def step(self, action):
-            super().step(action)
-            return StepResult(self.rng.random(1), 0.0, False, False, {})
+class Drawing(Recording):
+    """Shows draws from its generator."""
 
+    def reset(self, *, seed=None, options=None):
+        self._set_rng(seed)
+        self.rng.random()
+        return super().reset(options=options)
+
+    def step(self, action):
+        super().step(action)
+        return StepResult(self.rng.random(1), 0.0, False, False, {})
+
+
+@pytest.mark.parametrize("make_seed", [lambda: 5, lambda: np.random.default_rng(5)], ids=["integer", "generator"])
+@pytest.mark.parametrize("begin", ["reset", "reseed"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_env_draws_what_it_would_without(drive, make_seed, begin, layers):
     bare, env = Drawing(FOREVER, Discrete(9)), Drawing(FOREVER, Discrete(9))
-    sticky = StickyAction(env, 0.9)
-    bare.reset(seed=1), sticky.reset(seed=1)
-    assert [bare.step(0).observation for _ in range(9)] == [sticky.step(0).observation for _ in range(9)]
+    sticky = env
+    for _ in range(layers):
+        sticky = StickyAction(sticky, 0.9)
+    seeds = [make_seed() for _ in range(2)]
+    for each, seed in zip((bare, sticky), seeds, strict=True):
+        drive.reset(each, seed=1 if begin == "reseed" else seed)
+        if begin == "reseed":
+            each.reseed(seed)
+    assert [drive.step(bare).observation for _ in range(9)] == [drive.step(sticky).observation for _ in range(9)]
+    if isinstance(seeds[0], np.random.Generator):
+        assert env.rng is seeds[1] and seeds[0].random() == seeds[1].random()
 
 
 def test_reseeding_and_generators():
@@ -137,9 +203,38 @@ def test_reseeding_and_generators():
     assert run(lambda env: env.reset()) != run(lambda env: env.reset())
 
 
-def test_one_around_another_draws_by_itself():
+def test_a_generator_that_an_env_draws_nothing_from_gives_each_episode_and_each_sub_env_its_own():
+    generator = np.random.default_rng(5)
+    envs = [Recording(FOREVER, Discrete(100)) for _ in range(2)]
+    stuck = []
+    with sekai.SyncVecEnv([lambda env=env: StickyAction(env, 0.5) for env in envs]) as vec:
+        for _ in range(2):
+            for env in envs:
+                env.actions.clear()
+            vec.reset(seed=[generator] * 2)
+            for k in range(40):
+                vec.step([k, k])
+            stuck += [tuple(env.actions) for env in envs]
+    assert len(set(stuck)) == 4
+
+
+def test_a_generator_without_a_seed_sequence_is_drawn_from():
+    class Counting:
+        """Seeds as NumPy asks for them, and has no children."""
+
+        def generate_state(self, n_words, dtype=np.uint32):
+            return np.arange(n_words, dtype=dtype)
+
+    np.random.bit_generator.ISeedSequence.register(Counting)
+    generator, other = (np.random.Generator(np.random.PCG64(Counting())) for _ in range(2))
+    StickyAction(Recording(FOREVER, Discrete(100)), 0.5).reset(seed=generator)
+    assert generator.random() != other.random()
+
+
+@pytest.mark.parametrize("seed", [1, np.random.default_rng(1)], ids=["integer", "generator"])
+def test_one_around_another_draws_by_itself(seed):
     env = StickyAction(StickyAction(Recording(FOREVER, Discrete(10**6)), 0.5), 0.5)
-    env.reset(seed=1)
+    env.reset(seed=seed)
     for k in range(400):
         env.step(k)
     assert (np.array(env.unwrapped.actions) != np.arange(400)).mean() > 0.68
@@ -254,6 +349,45 @@ def test_what_an_autoreset_inside_passes_by_is_warned_of(wrap, between):
         wrap(between(AutoReset(ScriptEnv(ends_after(2)))))
     assert len(warned) == 1
     AutoReset(wrap(between(ScriptEnv(ends_after(2)))))  # says nothing
+
+
+class Remembering(Counting):
+    def __init__(self, env, more=0):
+        super().__init__(env)
+        self.steps = more
+
+
+class RememberingMore(Remembering):
+    def __init__(this, env):  # by another name, and kept in a cell
+        super().__init__(env, 1)
+        this.again = lambda: this
+
+
+WARNED = {
+    "no __init__": lambda env: Counting(env),
+    "one": lambda env: Remembering(env),
+    "two": lambda env: RememberingMore(env),
+    "of the kit": lambda env: TimeLimit(env, 5),
+}
+
+
+@pytest.mark.parametrize("wrap", WARNED.values(), ids=WARNED)
+def test_the_warning_points_at_the_line_that_wraps(wrap):
+    with pytest.warns(UserWarning, match="around AutoReset") as warned:
+        wrap(AutoReset(ScriptEnv(ends_after(2))))
+    assert (warned[0].filename, warned[0].lineno) == (__file__, wrap.__code__.co_firstlineno)
+
+
+def test_the_warning_points_at_the_line_that_makes_an_env_with_wrappers():
+    wrappers = (sekai.WrapperSpec("AutoReset", AutoReset), sekai.WrapperSpec("Counting", Counting))
+    sekai.register("WalksInside-v0", lambda: ScriptEnv(ends_after(2)), additional_wrappers=wrappers)
+    try:
+        with pytest.warns(UserWarning, match="around AutoReset") as warned:
+            line = inspect.currentframe().f_lineno + 1
+            sekai.make("WalksInside-v0")
+    finally:
+        sekai.deregister("WalksInside-v0")
+    assert (warned[0].filename, warned[0].lineno) == (__file__, line)
 
 
 FOLLOWING = {

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from script_env import LINE, ScriptEnv, ends_after
 
+from sekai.errors import InvalidObservation
 from sekai.registry import EnvSpec
 from sekai.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence, Tuple
 from sekai.wrappers import (
@@ -72,6 +73,19 @@ def test_the_limit_of_a_spec_and_none():
         TimeAwareObservation(env)
     env.spec = EnvSpec("Some-v0", entry_point=ScriptEnv, max_episode_steps=6)
     assert TimeAwareObservation(env).max_timesteps == 6
+
+
+@pytest.mark.parametrize("flatten", [True, False])
+@pytest.mark.parametrize("normalize_time", [True, False])
+def test_a_limit_that_is_raised_later(drive, flatten, normalize_time):
+    env = TimeAwareObservation(TimeLimit(ScriptEnv(ends_after(9)), 2), flatten, normalize_time)
+    drive.reset(env)
+    env.set_attr("max_episode_steps", 4)
+    for _ in range(2):
+        assert drive.step(env).observation in env.observation_space
+    expected = "TimeAwareObservation: expected at most 2 steps in an episode, .* when it was wrapped, got 3"
+    with pytest.raises(InvalidObservation, match=expected):
+        drive.step(env)
 
 
 # -- FrameStackObservation ---------------------------------------------------------------------------------

@@ -155,13 +155,20 @@ FITS = {
     "infinite": (np.float32, np.int32, INF, False),
     "nan": (np.float32, np.int32, np.nan, False),
     "outside of the space": (np.int64, np.int16, 2**15, False),
+    "no bool": (np.int64, np.bool_, 2, False),
+    "less than a bool": (np.int64, np.bool_, -1, False),
+    "beyond a half": (np.float32, np.float16, 3e38, False),
+    "below a half": (np.float64, np.float16, -65520.0, False),
+    "the greatest half": (np.float64, np.float16, 65504.0, True),
+    "beyond a single": (np.float64, np.float32, -1e300, False),
+    "an integer beyond a half": (np.int64, np.float16, 70000, False),
 }
 
 
 @pytest.mark.parametrize("held, dtype, number, fits", FITS.values(), ids=FITS)
 def test_numbers_have_to_fit(held, dtype, number, fits):
     obs = np.array([0, number], held)
-    space = Box(0, 9, (2,), held) if held is np.int64 else Box(-INF, INF, (2,), held)
+    space = Box(0, 1, (2,), held) if held is np.int64 else Box(-INF, INF, (2,), held)
     env = DtypeObservation(shows(space, obs), dtype)
     if fits:
         assert env.reset().observation.tolist() == [0, int(number)]
@@ -170,6 +177,12 @@ def test_numbers_have_to_fit(held, dtype, number, fits):
         InvalidObservation, match=f"^DtypeObservation: expected numbers that fit {np.dtype(dtype)}, got"
     ):
         env.reset()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_infinities_and_nan_stay_floats(dtype):
+    env = DtypeObservation(shows(Box(-INF, INF, (3,), np.float64), np.array([INF, np.nan, -INF])), dtype)
+    np.testing.assert_array_equal(env.reset().observation, np.array([INF, np.nan, -INF], dtype))
 
 
 def test_what_has_no_dtype():
@@ -250,6 +263,29 @@ def test_a_sequence_that_is_too_long():
     env = PadSequenceObservation(shows(Sequence(Box(0, 1, (1,))), (np.float32([0.5]),) * 3), max_length=2)
     with pytest.raises(InvalidObservation, match="^PadSequenceObservation: expected a sequence of at most 2, got one"):
         env.reset()
+
+
+def test_features_outside_of_their_bounds_stay():
+    features = np.float32([1, 20]), np.float32([np.nan, -1])
+    shown = PadSequenceObservation(shows(ORDERS, features)).reset().observation
+    np.testing.assert_array_equal(shown["values"], [[1, 20], [np.nan, -1], [0, 0]])
+    assert shown["mask"].tolist() == [1, 1, 0]
+
+
+NO_ELEMENTS = {
+    "shape of a feature": (ORDERS, (np.float32([1, 2, 3]),), r"shape \(2,\), got shape \(3,\)"),
+    "dtype of a feature": (ORDERS, (np.array([1j, 2]),), "dtype float32, got complex128"),
+    "no sequence": (ORDERS, 7, "expected a sequence of Sequence.*, got int"),
+    "missing key": (Dict(a=ORDERS, b=Discrete(2)), {"a": ()}, r"a dict of \['a', 'b'\], got a dict of \['a'\]"),
+    "missing part": (Tuple((ORDERS, Discrete(2))), ((),), "a tuple of 2, got a tuple of 1"),
+    "another part": (Dict(a=ORDERS, b=Discrete(2)), {"a": (), "b": 0.5}, "dtype int64, got float64"),
+}
+
+
+@pytest.mark.parametrize("space, obs, message", NO_ELEMENTS.values(), ids=NO_ELEMENTS)
+def test_what_is_no_element_is_not_padded(space, obs, message):
+    with pytest.raises(InvalidObservation, match=message):
+        PadSequenceObservation(shows(space, obs)).reset()
 
 
 def test_what_cannot_be_padded():

@@ -66,11 +66,19 @@ def test_transform_reward(drive):
 
 
 @pytest.mark.parametrize(
-    "bounds, expected", [((-1, 2), [-1, 0.5, 2]), ((None, 0.25), [-3, 0.25, 0.25]), ((0, None), [0, 0.5, 9])], ids=str
+    "bounds, expected",
+    [
+        ((-1, 2), [-1, 0.5, 2]),
+        ((None, 0.25), [-3, 0.25, 0.25]),
+        ((0, None), [0, 0.5, 9]),
+        ((np.array(-1), np.float32([2])), [-1, 0.5, 2]),
+        ((None, [1]), [-3, 0.5, 1]),
+    ],
+    ids=str,
 )
 def test_clip_reward(drive, bounds, expected):
     env = ClipReward(ScriptEnv([([0.0], reward, False, False, {}) for reward in (-3.0, 0.5, 9)]), *bounds)
-    assert (env.min_reward, env.max_reward) == bounds
+    assert [env.min_reward, env.max_reward] == [bound if bound is None else np.squeeze(bound) for bound in bounds]
     drive.reset(env)
     rewards = [drive.step(env).reward for _ in range(3)]
     assert rewards == expected and all(type(reward) is float for reward in rewards)
@@ -80,11 +88,17 @@ def test_clip_reward(drive, bounds, expected):
     "bounds, error, message",
     [
         ((), ValueError, "expected a min_reward or a max_reward, got neither"),
-        ((2, 1), ValueError, "expected min_reward <= max_reward, got 2 and 1"),
+        ((2, 1), ValueError, "expected min_reward <= max_reward, got 2.0 and 1.0"),
         ((np.nan, 1), ValueError, "expected min_reward <= max_reward"),
+        ((np.array(2), np.array([1])), ValueError, "expected min_reward <= max_reward, got 2.0 and 1.0"),
+        ((np.array(np.nan), None), ValueError, "expected min_reward <= max_reward"),
         ((None, "1"), TypeError, "max_reward: expected a number or None, got '1'"),
+        ((True, 1), TypeError, "min_reward: expected a number or None, got True"),
+        ((np.array(["1"]), 1), TypeError, "min_reward: expected a number or None, got array"),
+        ((np.zeros(2), 1), ValueError, r"min_reward: expected a number, got shape \(2,\)"),
+        ((np.zeros((1, 1)), 1), ValueError, r"min_reward: expected a number, got shape \(1, 1\)"),
     ],
-    ids=["none", "order", "nan", "text"],
+    ids=["none", "order", "nan", "order of arrays", "array of nan", "text", "bool", "texts", "several", "matrix"],
 )
 def test_wrong_bounds_of_rewards(bounds, error, message):
     with pytest.raises(error, match=f"^ClipReward: {message}"):

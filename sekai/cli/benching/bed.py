@@ -13,11 +13,12 @@ from sekai.cli.benching.timing import Block, Cell, Stepper, take_turns
 from sekai.cli.building import build_sub_envs, check_settings, find_spec, modes_of
 from sekai.cli.common import CommandError, mistakes_of_the_user
 from sekai.cli.options import RANDOM, parse_settings
-from sekai.cli.policies import Policy, choose_policy
+from sekai.cli.policies import Policy, any_actions, choose_policy
 from sekai.cores import usable_cores
 from sekai.progress import progress_bar
 from sekai.registry.build import choose_mode, entry_point_of
-from sekai.vector import VecEnv, VecNormalizeObservation, VecNormalizeReward, VecRecordEpisodeStatistics
+from sekai.registry.entry_points import load_entry_point
+from sekai.vector import NativeVecEnv, VecEnv, VecNormalizeObservation, VecNormalizeReward, VecRecordEpisodeStatistics
 
 #: Numbers of sub-envs: in mode "native", and in the modes that step one object per sub-env.
 DEFAULT_NATIVE, DEFAULT_OTHERS = (1, 64, 1024, 16_384), (1, 8, 64)
@@ -97,7 +98,7 @@ class TestBed:
             for cell in cells:
                 vec = self._opened.enter_context(self._build(cell))
                 with _using(cell.threads):
-                    self._steppers[cell] = self._stepper(vec)
+                    self._steppers[cell] = self._stepper(vec, cell)
                 cell.first_step_seconds = self._steppers[cell].first_step_seconds
             take_turns(cells, run, seconds=self._args.seconds, rounds=ROUNDS, progress=progress)
 
@@ -106,7 +107,7 @@ class TestBed:
         with progress_bar(len(cells), "profile") as progress:
             for cell in cells:
                 with self._build(cell, clocks=True) as vec, _using(cell.threads):
-                    clocked, plain = self._stepper(vec), self._steppers[cell]
+                    clocked, plain = self._stepper(vec, cell), self._steppers[cell]
                     yield profile(vec, clocked, plain, seconds=self._args.seconds, rounds=ROUNDS)
                 progress(1)
 
@@ -124,11 +125,19 @@ class TestBed:
             raise
         return vec
 
-    def _stepper(self, vec: VecEnv[Any, Any]) -> Stepper:
-        policy = choose_policy(vec, self._args.policy, self._args.seed)
-        if self._args.policy == RANDOM and not vec.has_action_mask:
-            policy = _prepared(policy)
-        return Stepper(vec, policy, self._args.seed)
+    def _stepper(self, vec: VecEnv[Any, Any], cell: Cell) -> Stepper:
+        is_random, seed = self._args.policy == RANDOM, self._args.seed
+        if is_random and (self._is_native(vec, cell) or not vec.has_action_mask):
+            policy = _prepared(any_actions(vec, seed))
+        else:
+            policy = choose_policy(vec, self._args.policy, seed)
+        return Stepper(vec, policy, seed)
+
+    def _is_native(self, vec: VecEnv[Any, Any], cell: Cell) -> bool:
+        """Whether sub-envs are those of a native env, which takes what masks leave out; an Env may refuse it."""
+        made_by = load_entry_point(entry_point_of(self.spec, cell.mode), self.spec.id)
+        one_by_one = isinstance(made_by, type) and issubclass(made_by, NativeVecEnv)
+        return one_by_one or isinstance(vec.unwrapped, NativeVecEnv)
 
 
 def _prepared(policy: Policy) -> Policy:

@@ -143,7 +143,7 @@ class Profile:
 def profile(vec: VecEnv[Any, Any], clocked: Stepper, plain: Stepper, *, seconds: float, rounds: int) -> Profile:
     """Step an environment with clocks around the parts of its step, and in turn another one without.
 
-    A native market has the parts "kernel" (``_step()``), "observe", "resets" (of autoreset), "infos" (snapshots of the
+    A native market has the parts "kernel" (``_step()``), "observe", "resets" (of autoreset), "infos" (copies of the
     columns, and the list) and "bookkeeping" (the rest of ``NativeVecEnv.step()``). Sub-envs, which have to be wrapped
     in ``SubEnvClock``, are the part "sub-envs", those of the busiest worker where there are several; "bookkeeping" is
     then the backend's, messages and waiting included, and "infos" (copies and the list) is told apart from it where
@@ -173,7 +173,7 @@ def profile(vec: VecEnv[Any, Any], clocked: Stepper, plain: Stepper, *, seconds:
 def _clocks_around(vec: VecEnv[Any, Any]) -> Iterator[Callable[[], dict[str, float]]]:
     """Put clocks around the parts of a step; yields what reads the seconds of each so far."""
     from sekai.batching.info_list import InfoList
-    from sekai.batching.infos import snapshot_columns, snapshot_info
+    from sekai.batching.infos import copy_columns, copy_info
     from sekai.vector import KernelVecEnv, NativeVecEnv, ProcVecEnv, VecWrapper
     from sekai.vector.sub_envs.in_process import InProcessVecEnv
     from sekai.vector.sub_envs.sub_env import list_infos
@@ -199,11 +199,11 @@ def _clocks_around(vec: VecEnv[Any, Any]) -> Iterator[Callable[[], dict[str, flo
             for hook, part in _HOOKS.items():
                 put(base, hook, part)
             if isinstance(base, KernelVecEnv):
-                put(base, "_compiled", "kernel")
-            put_everywhere(snapshot_columns, _INFOS)
+                put(base._bound, "step", "kernel")
+            put_everywhere(copy_columns, _INFOS)
             put(InfoList, "of_columns", _INFOS, staticmethod)
         elif isinstance(base, InProcessVecEnv):
-            put_everywhere(snapshot_info, _INFOS)
+            put_everywhere(copy_info, _INFOS)
             put_everywhere(list_infos, _INFOS)
         put(base, "step", _BOOKKEEPING)
         for layer in reversed(layers):

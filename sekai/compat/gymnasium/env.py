@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.batching import layout
-from sekai.batching.infos import snapshot_info
+from sekai.batching.infos import copy_info
 from sekai.compat.gymnasium.infos import gymnasium_statistics
 from sekai.compat.gymnasium.spaces import to_gymnasium_space
 from sekai.compat.gymnasium.specs import gymnasium_spec
@@ -56,13 +56,13 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         """
         step = self.sekai_env.step(action)
         observation = layout.copy_row(self.sekai_env.observation_space, step.observation)
-        info = snapshot_info(gymnasium_statistics(step.info))
+        info = copy_info(gymnasium_statistics(step.info))
         return observation, float(step.reward), bool(step.terminated), bool(step.truncated), info
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the env; the seed means what it does in sekai: the same seed, the same episode."""
         reset = self.sekai_env.reset(seed=seed, options=options)
-        return layout.copy_row(self.sekai_env.observation_space, reset.observation), snapshot_info(reset.info)
+        return layout.copy_row(self.sekai_env.observation_space, reset.observation), copy_info(reset.info)
 
     def render(self) -> Any:
         """What the env draws; None of one that draws nothing."""

@@ -10,6 +10,7 @@ import numpy as np
 from sekai.batching.inputs import copy_options
 from sekai.compat.gymnasium.env import GymnasiumEnv
 from sekai.compat.gymnasium.spaces import conform, from_gymnasium_space
+from sekai.compat.gymnasium.specs import LIMIT_OF_TIME_LIMIT, MAX_EPISODE_STEPS
 from sekai.compat.masks import ACTION_MASKS, mask_of_flat
 from sekai.env import Env
 from sekai.results import ResetResult, StepResult
@@ -77,6 +78,29 @@ class EnvFromGymnasium(Env[Any, Any]):
     def close(self) -> None:
         """Close the gymnasium env."""
         self.gymnasium_env.close()
+
+    @property
+    def max_episode_steps(self) -> Any:
+        """The limit of steps: an attribute of this name of the gymnasium env, else its ``TimeLimit``'s or its spec's.
+
+        AttributeError where there is none. Only the attribute can be changed.
+        """
+        env = self.gymnasium_env
+        limit = env.get_wrapper_attr(MAX_EPISODE_STEPS) if env.has_wrapper_attr(MAX_EPISODE_STEPS) else None
+        if limit is None and env.has_wrapper_attr(LIMIT_OF_TIME_LIMIT):
+            limit = env.get_wrapper_attr(LIMIT_OF_TIME_LIMIT)
+        if limit is None and env.spec is not None:
+            limit = env.spec.max_episode_steps
+        if limit is None:
+            raise AttributeError(f"{self} has no attribute {MAX_EPISODE_STEPS!r}: no time limit")
+        return limit
+
+    @max_episode_steps.setter
+    def max_episode_steps(self, limit: Any) -> None:
+        if not self.gymnasium_env.has_wrapper_attr(MAX_EPISODE_STEPS):
+            expected = "expected an attribute of the gymnasium env, which has none of this name"
+            raise AttributeError(f"{MAX_EPISODE_STEPS}: {expected}, got {self}; for another limit wrap a TimeLimit")
+        self.gymnasium_env.set_wrapper_attr(MAX_EPISODE_STEPS, limit)
 
     @property
     def _simulated(self) -> Any:
@@ -150,7 +174,8 @@ def from_gymnasium(env: gymnasium.Env[Any, Any]) -> EnvFromGymnasium:
     The numbers are the gymnasium env's own: ``reset(seed=s)`` begins the same episode in both. An integer seed of a
     ``VecEnv`` gives its sub-envs seeds of 64 bits; an env that takes no more than 32 wants a list of seeds instead.
     Attributes and methods that sekai's ``Env`` lacks are those of the gymnasium env, ``render()`` among them, and
-    ``rng`` is its ``np_random``. Its ``action_masks()``, where a layer has them, are the ``action_mask()``.
+    ``rng`` is its ``np_random``. Its ``action_masks()``, where a layer has them, are the ``action_mask()``, and its
+    limit of steps is ``max_episode_steps``.
 
     Args:
         env: The gymnasium env, wrappers included.

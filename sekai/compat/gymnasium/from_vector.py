@@ -31,6 +31,7 @@ from sekai.batching.episodes import MaskEpisodes, ended_info
 from sekai.batching.infos import EPISODE, FINAL_INFO
 from sekai.compat.gymnasium.infos import FINAL_OBS, rows_of
 from sekai.compat.gymnasium.spaces import conform, from_gymnasium_space
+from sekai.compat.gymnasium.specs import LIMIT_OF_TIME_LIMIT, MAX_EPISODE_STEPS
 from sekai.errors import InvalidObservation
 from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots.snapshot import Kept
@@ -95,7 +96,7 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
     # -- the contract --------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments with a batch of actions (see ``VecEnv.step``)."""
+        """Step all sub-envs with a batch of actions (see ``VecEnv.step``)."""
         self._require_reset()
         actions = self._hold(inputs.check_actions(self.action_space, self.num_envs, actions))
         envs = self.gymnasium_vec
@@ -126,7 +127,7 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments.
+        """Reset all sub-envs.
 
         Args:
             seed: An int derives one seed for each sub-env of a ``SyncVectorEnv`` or ``AsyncVectorEnv`` (wrapped or
@@ -227,8 +228,26 @@ class VecEnvFromGymnasium(VecEnv[Any, Any]):
         return read_shared_object(base, method, self.num_envs, args, kwargs, call=True)
 
     def _read_attr(self, name: str) -> list[Any]:
+        try:
+            return self._read_attr_of(name)
+        except AttributeError:
+            limits = self._limits() if name == MAX_EPISODE_STEPS else None
+            if limits is None:
+                raise
+            return limits
+
+    def _read_attr_of(self, name: str) -> list[Any]:
         base = self._base(name)
         return list(base.get_attr(name)) if hasattr(base, "get_attr") else read_shared_object(base, name, self.num_envs)
+
+    def _limits(self) -> list[Any] | None:
+        """The limits of steps of the ``TimeLimit`` of every sub-env, or that of the spec; None where there is none."""
+        try:
+            return self._read_attr_of(LIMIT_OF_TIME_LIMIT)
+        except AttributeError:
+            spec = self.gymnasium_vec.spec
+            limit = None if spec is None else spec.max_episode_steps
+            return None if limit is None else [limit] * self.num_envs
 
     def _write_attr(self, name: str, values: list[Any] | Any) -> None:
         spread = inputs.spread_values(name, values, self.num_envs)
@@ -373,6 +392,8 @@ def from_gymnasium_vector(
     Without autoreset it is frozen: what it shows is held, while it goes on unseen in the steps that others take. That
     (and the reset that same-step autoreset has made) moves its random stream on, which the next ``reset()`` without a
     seed continues.
+
+    ``get_attr("max_episode_steps")`` tells the limits of steps, also where only a ``TimeLimit`` or the spec knows them.
 
     ``reset_envs()`` is there of a bare ``SyncVectorEnv`` or ``AsyncVectorEnv``, and of any vector environment without
     autoreset, of which gymnasium promises a reset by a mask; snapshots are not.

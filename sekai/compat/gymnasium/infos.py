@@ -20,7 +20,7 @@ from sekai.batching import layout
 from sekai.batching.buffers import Buffers
 from sekai.batching.episodes import resets_itself
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import EPISODE, FINAL_INFO, FINAL_OBSERVATION, RESET_INFO, column_item, snapshot_value
+from sekai.batching.infos import EPISODE, FINAL_INFO, FINAL_OBSERVATION, RESET_INFO, column_item, copy_value
 from sekai.spaces import Space
 from sekai.tracking import EpisodeStats
 from sekai.types import InfoDict
@@ -187,7 +187,7 @@ def _with_masks(columns: Mapping[str, Any], mask: NDArray[np.bool_]) -> dict[str
 
 
 def rows_of(infos: Mapping[str, Any], n: int) -> list[InfoDict]:
-    """One dict per sub-env, each a snapshot.
+    """One dict per sub-env, each of copies.
 
     Args:
         infos: The infos in gymnasium's layout. A key without a mask is every sub-env's: a row of it, if it is an array
@@ -205,5 +205,5 @@ def rows_of(infos: Mapping[str, Any], n: int) -> list[InfoDict]:
             if inner is not None:
                 rows[row][key] = inner[row]
             else:
-                rows[row][key] = column_item(column, row) if is_column else snapshot_value(column)
+                rows[row][key] = column_item(column, row) if is_column else copy_value(column)
     return rows

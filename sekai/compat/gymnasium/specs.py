@@ -9,6 +9,9 @@ from gymnasium.envs.registration import EnvSpec as GymnasiumSpec
 
 from sekai.registry import EnvSpec
 
+#: The attribute that tells the limit of steps, and the one in which gymnasium's ``TimeLimit`` has it.
+MAX_EPISODE_STEPS = "max_episode_steps"
+LIMIT_OF_TIME_LIMIT = "_max_episode_steps"
 #: The namespace of markets that have none of their own.
 NAMESPACE = "sekai"
 

@@ -19,7 +19,7 @@ from sekai.compat.gymnasium.infos import ColumnsToInfos, gymnasium_info, holds_c
 from sekai.compat.gymnasium.spaces import conform, to_gymnasium_space
 from sekai.compat.gymnasium.specs import gymnasium_spec
 from sekai.compat.masks import ACTION_MASKS, flat_masks, has_flat_masks
-from sekai.compat.sub_envs import attribute_errors, render_modes
+from sekai.compat.sub_envs import render_modes
 from sekai.results import VecResetResult, VecStepResult
 from sekai.vector import VecEnv
 
@@ -174,8 +174,6 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             AttributeError: There are none, or the actions are not those of a ``Discrete``, ``MultiDiscrete`` or
                 ``MultiBinary``.
         """
-        if not has_flat_masks(self.vec):
-            raise AttributeError(f"action_masks(): expected a VecEnv with flat masks of actions, got {self.vec!r}")
         return flat_masks(self.vec)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -186,8 +184,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """
         if name == ACTION_MASKS and has_flat_masks(self.vec):
             return tuple(flat_masks(self.vec))
-        with attribute_errors():
-            return tuple(self.vec.call(name, *args, **kwargs))
+        return tuple(self.vec.call(name, *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of each sub-env (see ``VecEnv.get_attr``).
@@ -195,8 +192,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Raises:
             AttributeError: There is no such name, in worker processes too.
         """
-        with attribute_errors():
-            return tuple(self.vec.get_attr(name))
+        return tuple(self.vec.get_attr(name))
 
     def set_attr(self, name: str, values: list[Any] | tuple[Any, ...] | Any) -> None:
         """Change an attribute of each sub-env; a list or tuple holds one value each (see ``VecEnv.set_attr``).
@@ -204,8 +200,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Raises:
             AttributeError: There is no such name, in worker processes too.
         """
-        with attribute_errors():
-            self.vec.set_attr(name, list(values) if isinstance(values, tuple) else values)
+        self.vec.set_attr(name, list(values) if isinstance(values, tuple) else values)
 
     def _split_options(self, options: Any) -> tuple[NDArray[np.bool_] | None, Any]:
         """The mask of the sub-envs to be reset, None for all, and the options for them."""

@@ -18,9 +18,6 @@ from sekai.shards.rolling import ShardedWork
 from sekai.snapshots import Snapshot
 from sekai.types import SeedType
 
-#: How often a task is run again whose worker process or node was lost.
-_RETRIES = 5
-
 
 def rollout(
     make: Any,
@@ -38,7 +35,7 @@ def rollout(
     combine: Callable[[list[Any]], Any] | None = None,
     max_in_flight: int | None = None,
     num_cpus: float = 1,
-    max_retries: int = _RETRIES,
+    max_retries: int = 5,
     progress: bool = True,
 ) -> Any:
     """Roll out a policy in many sub-envs, shard by shard on the machines of a Ray cluster.
@@ -83,7 +80,7 @@ def rollout(
         max_in_flight: Shards at most that are under way, or done and not taken yet, so that memory is bounded; None for
             two for each task that the cluster has the cores to run at once.
         num_cpus: Cores of a task; its kernels use as many threads.
-        max_retries: How often a task is run again that was lost, 5 times by default; -1 for always.
+        max_retries: How often a task is run again whose worker process or node was lost; -1 for always.
         progress: Draw a progress bar, if stderr is a terminal and tqdm is installed.
 
     Returns:
@@ -148,30 +145,14 @@ def rollout_shards(
     summarise: Callable[[Rollout], Any] | None = None,
     max_in_flight: int | None = None,
     num_cpus: float = 1,
-    max_retries: int = _RETRIES,
+    max_retries: int = 5,
     progress: bool = True,
 ) -> Iterator[tuple[range, Any]]:
     """The shards of ``rollout``, one by one as they are done, in whatever order that is.
 
     A new one begins when one is taken, so that no more than ``max_in_flight`` take memory. Those under way are given up
-    when the iterator is closed. Arguments are checked when the first one is asked for.
-
-    Args:
-        make: As for ``rollout``, as all arguments are.
-        policy: Likewise.
-        steps: Likewise.
-        num_envs: Likewise.
-        seed: Likewise.
-        options: Likewise.
-        start: Likewise.
-        kwargs: Likewise.
-        shard_size: Likewise.
-        infos: Likewise; a sub-env of each shard has to have each key in the first step.
-        summarise: Likewise.
-        max_in_flight: Likewise.
-        num_cpus: Likewise.
-        max_retries: Likewise.
-        progress: Likewise.
+    when the iterator is closed. Arguments are those of ``rollout``, without ``combine``, and are checked when the first
+    shard is asked for. A sub-env of each shard has to have each of the ``infos`` in the first step.
 
     Yields:
         The sub-envs of a shard, as a range, and its ``Rollout``, whose arrays are read-only, or what ``summarise`` has

@@ -33,6 +33,9 @@ from sekai.vector.processes.global_generators import (
 from sekai.vector.processes.thread_limits import THREAD_VARIABLES, limit_threads
 from sekai.vector.sub_envs.in_process import InProcessVecEnv
 
+#: Commands that read, change or call an attribute.
+_OF_ATTRIBUTES = frozenset({"call", "get_attr", "set_attr"})
+
 
 class Command(NamedTuple):
     """What a shard is asked to do.
@@ -61,6 +64,13 @@ class Command(NamedTuple):
         """
         pickled = _dumps(self.arguments, f"RayVecEnv, {self.name}: an argument")
         return Command("packed", (self.name, pickled), self.sets)
+
+    def unpacked(self) -> Command:
+        """What ``packed()`` was made of; any other command as it is."""
+        if self.name != "packed":
+            return self
+        name, pickled = self.arguments
+        return Command(name, pickle.loads(pickled), self.sets)
 
 
 class Reply(NamedTuple):
@@ -130,11 +140,13 @@ class Shard:
         """Do what a command says."""
         if self._broken is not None and name != "close":
             return self._broken
-        failure, value = None, None
+        failure, value, of_attribute = None, None, False
         try:
-            value = getattr(self, f"_{name}")(*arguments)
+            command = Command(name, arguments).unpacked()
+            of_attribute = command.name in _OF_ATTRIBUTES
+            value = self._obey(command)
         except BaseException as error:
-            failure = Failure.describe(self._rows.start, error)
+            failure = Failure.describe(self._rows.start, error, of_attribute=of_attribute)
         return Reply(failure, value, self._vec.frozen if self._is_built and not self._vec.autoreset else None)
 
     def recover(
@@ -161,7 +173,7 @@ class Shard:
             self._build(build, rows)
             for each in lasting:
                 with suppress(Exception) if each.is_call else nullcontext():  # as it may have been the first time
-                    getattr(self, f"_{each.name}")(*each.arguments)
+                    self._obey(each.unpacked())
             if state is not None:
                 self._vec.restore(state.snapshot)
                 if state.generators is not None:
@@ -173,8 +185,11 @@ class Shard:
             return self._broken
         for each in since:
             with suppress(BaseException):  # which has been raised the first time
-                getattr(self, f"_{each.name}")(*each.arguments)
+                self._obey(each.unpacked())
         return self.do(last.name, *last.arguments)
+
+    def _obey(self, command: Command) -> Any:
+        return getattr(self, f"_{command.name}")(*command.arguments)
 
     # -- commands ------------------------------------------------------------------------------------------
 
@@ -196,9 +211,6 @@ class Shard:
             type(vec.unwrapped).call_at is VecEnv.call_at,
             _why_not_kept(vec),
         )
-
-    def _packed(self, name: str, pickled: bytes) -> Any:
-        return getattr(self, f"_{name}")(*pickle.loads(pickled))
 
     def _close(self) -> None:
         if self._is_built:

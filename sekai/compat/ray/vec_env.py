@@ -289,7 +289,8 @@ class RayVecEnv(RemoteVecEnv[ObsType, ActType]):
         """``call()`` for some sub-envs.
 
         Raises:
-            VecEnvWorkerError: There is no such name, the call failed, or its value cannot be pickled.
+            VecEnvAttributeError: There is no such name.
+            VecEnvWorkerError: The call failed, or its value cannot be pickled.
         """
         self._require_open("call_at()")
         if self._calls_all:  # or it would be some shards alone that change
@@ -300,7 +301,8 @@ class RayVecEnv(RemoteVecEnv[ObsType, ActType]):
         """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
 
         Raises:
-            VecEnvWorkerError: There is no such name, or the market refuses a value; other shards may have taken theirs.
+            VecEnvAttributeError: There is no such name; other shards may have taken their values.
+            VecEnvWorkerError: The market refuses a value; other shards may have taken theirs.
             ValueError: A list has another length than there are sub-envs to change.
         """
         self._require_open("set_attr()")

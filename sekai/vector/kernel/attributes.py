@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sekai.batching import inputs
 from sekai.batching.slab import as_word
 from sekai.types import ActType, ObsType
+from sekai.vector.kernel.binding import Binding
 from sekai.vector.kernel.definition import WRITTEN, Definition, check_parameters
 from sekai.vector.kernel.parameters import Randomized, Tree, Values, is_part
 from sekai.vector.native.env import NativeVecEnv
@@ -80,9 +81,8 @@ class ParametersAsAttributes(NativeVecEnv[ObsType, ActType]):
 
     _definition: Definition  # of an env, with the parts that it was given
     _values: Values
-    _columns: dict[str, NDArray[Any]]
+    _bound: Binding
     _fixed: set[str]
-    _uses_streams: bool
 
     @abstractmethod
     def _install(self, values: Values, changed: Collection[str]) -> None:
@@ -102,7 +102,7 @@ class ParametersAsAttributes(NativeVecEnv[ObsType, ActType]):
         tree = self._definition.params.fields.get(path)
         if isinstance(tree, Tree):
             return tree.build(self._read_parameter, f"{path}.")
-        column = self._columns.get(f"p_{as_word(path)}")
+        column = self._bound.columns.get(f"p_{as_word(path)}")
         return self._values.given[path] if column is None else np.array(column)
 
     def _change_parameter(self, name: str, value: Any) -> None:
@@ -142,7 +142,7 @@ class ParametersAsAttributes(NativeVecEnv[ObsType, ActType]):
             if self._has_reset and not self.held_parameters.keys() & changed:
                 self._check_held(given, self._read_column)
             self._install(values, changed)
-            if self._uses_streams and self._has_reset:
+            if self._bound.uses_streams and self._has_reset:
                 self.streams  # noqa: B018 - those of the reset, if nothing has asked for them yet
         except BaseException:  # what has been made of it is new memory
             self.__dict__.update(here)
@@ -181,7 +181,7 @@ class ParametersAsAttributes(NativeVecEnv[ObsType, ActType]):
         tree = self._definition.state.fields.get(path)
         if isinstance(tree, Tree):
             return tree.build(self._read_column, f"{path}.")
-        return np.array(self._columns[f"s_{as_word(path)}"])
+        return np.array(self._bound.columns[f"s_{as_word(path)}"])
 
     def _read_attr(self, name: str) -> list[Any]:  # of a part its numbers in each sub-env
         found = super()._read_attr(name)

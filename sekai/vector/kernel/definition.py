@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import keyword
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sekai.checks import check_count
+from sekai.checks import check_count, did_you_mean
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from sekai.spaces.space import name_instead
 from sekai.vector.kernel.parameters import (
     Parameter,
     SharedParams,
@@ -97,18 +99,15 @@ class Definition:
     parts: dict[str, Any]
 
 
-#: What a market's class may leave out, so that nobody would notice it misspelt.
-_OPTIONAL = (
-    "Params",
-    "Options",
-    "infos",
-    "reset_infos",
-    "parallel_from",
-    *_OPTIONAL_ROWS,
-    "prepare",
-    "check",
-    "check_options",
+#: What a market's class may leave out, or have from its base, so that nobody would notice it misspelt.
+_UNNOTICED = (
+    *("infos", "reset_infos", "parallel_from", "check_options", "held_parameters", "snapshot_ignores"),
+    *("observation_space", "action_space", *ARGUMENTS),
 )
+#: What it may leave out and whose name a subclass might have other use for.
+_UNNOTICED_WHERE_MISSING = ("Params", "Options", "prepare", "check")
+#: Arguments of an env, which nobody reads from its class.
+_OF_AN_ENV = ("num_envs", "autoreset", "max_episode_steps", "autoreset_options")
 
 
 class NoParams(NamedTuple):
@@ -126,7 +125,7 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
         TypeError: Something is missing, is not what it has to be, or has a name that is taken; the message names it.
     """
     name = market.__name__
-    _refuse_misspelt(market)
+    _refuse_misspelt(market, reserved)
     params = read_tree(_static(market, "Params", NoParams), f"{name}.Params", {})
     parameters = read_parameters(params, f"{name}.Params")
     if _static(market, "State", None) is None:
@@ -147,6 +146,8 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
     functions = {}
     for each in ARGUMENTS:
         function = _static(market, each, None)
+        if each == "mask_row" and _is_older(market, each, "action_space"):
+            continue  # of other actions
         if function is not None:
             functions[each] = _row_function(function, each, name, options)
         elif each not in _OPTIONAL_ROWS:
@@ -167,7 +168,7 @@ def read_definition(market: type, reserved: Callable[[str], bool]) -> Definition
     for each in ("observation_space", "action_space"):
         spaces[each] = _static(market, each, None)
         if not isinstance(spaces[each], Space) and not callable(spaces[each]):
-            got = repr(spaces[each])
+            got = name_instead(spaces[each], repr(spaces[each]))
             raise TypeError(f"{name}.{each}: expected a sekai Space or a function of the parameters, got {got}")
     parallel_from = _static(market, "parallel_from", None)
     return Definition(
@@ -215,20 +216,52 @@ def with_parts(definition: Definition, params: Any) -> Definition:
 
 
 def _columns(state: Tree, market: str) -> dict[str, ColumnOf]:
+    _refuse_defaults(state, f"{market}.State")
     return {path: _column(annotation, f"{market}.State.{path}") for path, annotation in state.leaves().items()}
 
 
-def _refuse_misspelt(market: type) -> None:
-    """TypeError for an attribute whose name is nearly that of one that the class may have and has not."""
+def _refuse_defaults(state: Tree, where: str) -> None:
+    """TypeError for a default of a column, which would not be seen: what an episode begins with is ``reset_row``'s."""
+    for name, value in state.kind._field_defaults.items():
+        raise TypeError(f"{where}.{name}: expected no default, since reset_row says how it begins, got {value!r}")
+    for name, each in state.fields.items():
+        if isinstance(each, Tree):
+            _refuse_defaults(each, f"{where}.{name}")
+
+
+def _refuse_misspelt(market: type, reserved: Callable[[str], bool]) -> None:
+    """TypeError for an attribute of a class that nobody would read, where it is sure that one was meant to be read."""
     from difflib import get_close_matches
 
-    written = [each for each in vars(market) if not each.startswith("_")]
-    by_lower = {each.lower(): each for each in written if each not in (*_OPTIONAL, *ARGUMENTS)}
-    for expected in _OPTIONAL:
-        if _static(market, expected, None) is None:
-            for each in get_close_matches(expected.lower(), by_lower, cutoff=0.85):
+    known = (*_UNNOTICED, *_UNNOTICED_WHERE_MISSING, "State")
+    written = {
+        name: value
+        for name, value in vars(market).items()
+        if not name.startswith("_") and name not in known and not _is_for_envs(value)
+    }
+    by_lower = {name.lower(): name for name in written}
+    for expected in (*_UNNOTICED, *_UNNOTICED_WHERE_MISSING):
+        is_missing = _static(market, expected, None) is None
+        if vars(market).get(expected) is None and (is_missing or expected in _UNNOTICED):
+            for each in get_close_matches(expected.lower(), by_lower, cutoff=0.88):  # "info", not "step_now"
                 got = by_lower[each]
-                raise TypeError(f"{market.__name__}.{got}: expected another name, or {expected!r} if that is meant")
+                if is_missing or not reserved(got):
+                    raise TypeError(f"{market.__name__}.{got}: expected another name, or {expected!r} if that is meant")
+    for name, value in written.items():
+        if name in _OF_AN_ENV:
+            raise TypeError(f"{market.__name__}.{name}: expected as an argument of an env, got {value!r} in the class")
+        if getattr(value, "is_kernel", False) and (name.endswith("_row") or f"{name}_row" in ARGUMENTS):
+            raise TypeError(
+                f"{market.__name__}.{name}: expected a row function to be one of {', '.join(ARGUMENTS)}; "
+                f"one for another use has a name with an underscore in front"
+            )
+
+
+def _is_for_envs(value: Any) -> bool:
+    """Whether what a class has is a method or a property of an env, as none of what a market is made of is."""
+    if isinstance(value, (property, classmethod, functools.cached_property)):
+        return True
+    return inspect.isfunction(value) and next(iter(inspect.signature(value).parameters), "") == "self"
 
 
 def _static(market: type, name: str, default: Any) -> Any:
@@ -240,6 +273,14 @@ def _static(market: type, name: str, default: Any) -> Any:
             value = vars(kind)[name]
             return value.__func__ if isinstance(value, staticmethod) else value
     return default
+
+
+def _is_older(market: type, name: str, other: str) -> bool:
+    """Whether a class has an attribute from further up than another one."""
+    first, second = (
+        next((place for place, kind in enumerate(market.__mro__) if each in vars(kind)), 0) for each in (name, other)
+    )
+    return first > second
 
 
 def _column(annotation: Any, where: str) -> ColumnOf:
@@ -275,7 +316,7 @@ def _row_function(function: Any, what: str, market: str, options: Any) -> tuple[
 
 
 def _read_keys(keys: Any, where: str, columns: Collection[str], parameters: Iterable[Parameter]) -> tuple[str, ...]:
-    if isinstance(keys, str):  # what a forgotten comma makes
+    if isinstance(keys, (str, Mapping)):  # a str is what a forgotten comma makes
         raise TypeError(f"{where}: expected a sequence of names, got {keys!r}")
     numbers = [each.name for each in parameters if each.number is not None]
     for key in keys:
@@ -311,7 +352,8 @@ def make_space(definition: Definition, which: str, values: Values) -> tuple[Spac
     params = SharedParams(values, f"{definition.name}.{which}")
     made = space(params)
     if not isinstance(made, Space):
-        raise TypeError(f"{definition.name}.{which}: expected it to return a sekai Space, got {made!r}")
+        got = name_instead(made, repr(made))
+        raise TypeError(f"{definition.name}.{which}: expected it to return a sekai Space, got {got}")
     return made, paths_read(params)
 
 
@@ -347,11 +389,18 @@ def bind_parameters(definition: Definition, given: dict[str, Any]) -> Any:
     names, defaults = definition.params.fields, definition.params.kind._field_defaults
     for name in given:
         if name not in names:
-            raise TypeError(f"{definition.name}() got an unexpected keyword argument {name!r}")
+            hint = did_you_mean(name, (*names, *_OF_AN_ENV))
+            raise TypeError(f"{definition.name}() got an unexpected keyword argument {name!r}{hint}")
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
         raise TypeError(f"{definition.name}() missing required keyword arguments: {', '.join(map(repr, missing))}")
     return definition.params.kind(**given)
+
+
+def require_no_verdict(returned: Any, where: str) -> None:
+    """TypeError where a function that is to raise says by a bool what it thinks, which nobody would hear."""
+    if isinstance(returned, (bool, np.bool_)):
+        raise TypeError(f"{where}: expected it to raise ValueError where something is wrong, got {returned} returned")
 
 
 def check_parameters(definition: Definition, given: dict[str, Any]) -> Values:
@@ -361,7 +410,12 @@ def check_parameters(definition: Definition, given: dict[str, Any]) -> Values:
     if "check" in definition.plain:
         for params, where in values.combinations():
             try:
-                definition.plain["check"](params)
+                require_no_verdict(definition.plain["check"](params), f"{definition.name}.check")
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{error}{where}") from None
+            except AttributeError as error:
+                if not isinstance(error.obj, tuple) or not hasattr(error.obj, "_fields"):
+                    raise
+                hint = did_you_mean(str(error.name), error.obj._fields)
+                raise AttributeError(f"{definition.name}.check: {error}{hint}") from error
     return values

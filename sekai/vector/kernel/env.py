@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from sekai.batching import inputs, layout
 from sekai.batching.episodes import EndedBatch
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import item_reader
-from sekai.batching.slab import as_word
 from sekai.errors import InvalidAction
 from sekai.results import StepResult, VecResetResult, VecStepResult
 from sekai.snapshots.snapshot import Kept
@@ -27,6 +25,7 @@ from sekai.vector.kernel.attributes import (
     ParameterAttribute,
     ParametersAsAttributes,
 )
+from sekai.vector.kernel.binding import Binding
 from sekai.vector.kernel.definition import (
     WRITTEN,
     Definition,
@@ -35,16 +34,15 @@ from sekai.vector.kernel.definition import (
     leaves,
     make_space,
     read_definition,
+    require_no_verdict,
     with_parts,
 )
-from sekai.vector.kernel.lending import Results
 from sekai.vector.kernel.market import make_market
 from sekai.vector.kernel.options import ResetOptions
 from sekai.vector.kernel.parameters import (
     SharedParams,
     Values,
     annotations_of,
-    flat_record,
 )
 from sekai.vector.kernel.probing import is_action, items_written, say_refused
 from sekai.vector.kernel.rolling import Rolling
@@ -58,10 +56,8 @@ _HOOKS = ("_step", "_observe", "_observe_rows", "_reset_envs", "_reset_infos")
 #: The attributes that an env has by this class.
 _OWN_NAMES = frozenset(
     {
-        *("_action_array", "_addresses", "_arrays", "_columns", "_compiled", "_definition"),
-        *("_finals", "_fixed", "_fused", "_is_fused"),
-        *("_is_observed", "_leaves", "_memory", "_memory_rows", "_mode", "_options", "_options_of_reset", "_prepared"),
-        *("_resets", "_results", "_scratch", "_uses_streams", "_values"),
+        *("_action_array", "_bound", "_definition", "_fixed", "_is_fused", "_is_masked", "_is_observed", "_leaves"),
+        *("_memory_rows", "_mode", "_options", "_options_of_reset", "_prepared", "_values"),
     }
 )
 _NAMES_OF_BASE = NativeVecEnv._snapshot_base_names() | _OWN_NAMES
@@ -99,7 +95,8 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
       space a named tuple;
     - ``mask_row`` (optional): which actions make sense, for ``action_mask()``. It is given ``mask`` as an int8 array of
       ones, (n,) for an action of ``Discrete(n)``, and writes 0 where one does not; for several choices ``mask`` is a
-      tuple of such arrays, or a named tuple (see ``sekai.space_utils.mask_space``). It is called when somebody asks;
+      tuple of such arrays, or a named tuple (see ``sekai.space_utils.mask_space``). It is called when somebody asks.
+      Both it and ``observe_row`` write into the array, ``mask[...] = ...``: ``mask = ...`` leaves it as it was;
     - ``derive_row`` (optional): from ``params`` to a named tuple of numbers, annotated like ``State``, at construction,
       when a parameter is changed, and when one is drawn; and ``prepare`` (optional), in plain Python: from the
       parameters that all sub-envs share to a named tuple of arrays and numbers. Both are ``derived`` in row functions;
@@ -188,16 +185,26 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
             autoreset_options=autoreset_options,
         )
         self._is_fused = not any(name in vars(kind) for kind in _before_base(type(self)) for name in _HOOKS)
+        if not self._is_fused:
+            self._mode = "go on"
+        elif not autoreset:
+            self._mode = "freeze"
+        else:
+            self._mode = "keep" if callable(self._native.autoreset_options) else "reset"
+        self._leaves = [leaves(spaces[which], f"{definition.name}.{which}") for which in definition.spaces]
+        parts, nested = self._leaves[1]
+        # Of the one array that a batch of actions is, so that one that fits is known at once; None of several.
+        is_one = nested is False
+        self._action_array = ((num_envs, *parts[0].shape), np.dtype(parts[0].dtype)) if is_one else (None, None)
         self._fixed = read | {each.name for each in definition.parameters if each.is_object}
-        self._memory: Any = None
         self._memory_rows: MemoryRows | None = None
-        self._is_observed = False  # by ``observe_row``, once
+        self._is_observed = self._is_masked = False  # by ``observe_row`` and ``mask_row``, once
         self._options_of_reset: dict[str, NDArray[Any]] | None = None  # of the one that goes on, checked
         self._install(values, values.given)
         given = self._native.autoreset_options
         if isinstance(given, dict):
             for name, value in self._options.columns([given], "autoreset_options").items():
-                self._columns[f"slot_o_{name}"][0] = value[0]
+                self._bound.columns[f"slot_o_{name}"][0] = value[0]
 
     # -- parameters and memory -----------------------------------------------------------------------------
 
@@ -223,17 +230,12 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         market, sized = make_market(definition, values, prepared, follows, spaces, self._native.clock.limit is not None)
         self._fixed = self._fixed | sized
         self._values, self._prepared, self._memory_rows = values, prepared, None
-        self._bind_memory(market, self._memory, getattr(self, "_columns", {}))
-        for path in changed:  # what has been drawn of another range stays
-            self._write_parameter(path)
-        if prepared is not None:
-            for path, value in flat_record(prepared).items():
-                if f"slot_d_{as_word(path)}" in self._columns:
-                    self._columns[f"slot_d_{as_word(path)}"][0] = value
-        self._arrays = self._shared_arrays()
+        before = getattr(self, "_bound", None)
+        self._bound = Binding(market, self.num_envs, self._mode, values, changed, prepared, before)
+        self._bind_clock_and_streams()
+        self._options = self._reset_options(market)
         if follows is not None:
-            rows = np.arange(self.num_envs if values.columns or values.ranges else 1)
-            self._fused.derive(self.num_envs, rows, self._addresses, *self._arrays)
+            self._bound.derive(np.arange(self.num_envs if values.columns or values.ranges else 1))
 
     def _class_derived(self) -> Any:
         """The class of what ``derive_row`` returns, by its annotation or its return statement."""
@@ -245,74 +247,21 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
             raise TypeError(f"{where}: expected a named tuple class as the annotation of what it returns, got {kind!r}")
         return kind
 
-    def _bind_memory(self, market: Any, memory: Any, before: dict[str, Any]) -> None:
-        from sekai.kernels.fused import fuse
-
-        n = self.num_envs
-        self._fused = fuse(market)
-        self._memory = market.memory.allocate(n) if memory is None or before else memory
-        self._columns = market.memory.views(self._memory, n)
-        for name, column in before.items():
-            if name in self._columns and self._columns[name].shape == column.shape:
-                self._columns[name][...] = column
-        if market.options is not None and not before:
-            for field, value in market.options.kind._field_defaults.items():
-                self._columns[f"slot_o_{field}"][0] = value
-        self._bind_clock_and_streams()
-        self._options = self._reset_options(market)
-        self._results = Results(market, n)
-        kept = [self._columns[name].ctypes.data for name in market.kept]
-        if n == 1:  # of steps that copy what they return
-            scratch = self._results.new()
-            told = self._results.told(scratch[-1])
-            self._scratch = scratch, [(key, item_reader(column)) for key, column in told.items()]
-        written = [0] * (4 + len(market.observations.parts))  # where results are: each step says so itself
-        self._addresses = np.array([self._memory.ctypes.data, *written, *kept], dtype=np.int64)
-        self._uses_streams = bool(market.randomized) or any("random" in names for _, names in market.functions.values())
-        self._mode = "freeze" if not self.autoreset else "keep" if callable(self._native.autoreset_options) else "reset"
-        self._compiled = self._fused.step(self._mode)
-        self._finals = [self._columns[f"final{k}"] for k in range(len(market.observations.parts))]
-        self._resets = {key: self._columns[f"reset_{as_word(key)}"] for key in market.reset_infos}
-        self._leaves = [leaves(space, "") for space in (self.observation_space, self.action_space)]
-        parts, names = self._leaves[1]
-        # Of the one array that a batch of actions is, so that one that fits is known at once; None of several.
-        self._action_array = ((n, *parts[0].shape), np.dtype(parts[0].dtype)) if names is False else (None, None)
-
     def _reset_options(self, market: Any) -> ResetOptions:
         definition = self._definition
 
         def check(told: Any) -> None:
-            definition.plain["check_options"](SharedParams(self._values, f"{definition.name}.check_options"), told)
+            where = f"{definition.name}.check_options"
+            require_no_verdict(definition.plain["check_options"](SharedParams(self._values, where), told), where)
 
         kind = None if market.options is None else market.options.kind
         dtypes = [each.dtype for each in market.option_fields]
         return ResetOptions(kind, dtypes, check if "check_options" in definition.plain else None)
 
     def _bind_clock_and_streams(self) -> None:
-        columns = self._columns
+        columns = self._bound.columns
         self._native.clock.live_in(columns["slot_now"], columns["began"], columns["slot_limit"])
-        self._native.streams.live_in(self._columns["key"], self._columns["counter"])
-
-    def _shared_arrays(self) -> tuple[NDArray[Any], ...]:
-        """What all rows share, read-only: also in a copy of this env, where the flag of an array is lost."""
-        given = {f"p_{as_word(path)}": value for path, value in self._values.given.items()}
-        if self._prepared is not None:
-            given.update((f"d_{as_word(path)}", value) for path, value in flat_record(self._prepared).items())
-        arrays = [np.ascontiguousarray(given[each.name]).view() for each in self._fused.market.arrays]
-        for array in arrays:
-            array.flags.writeable = False
-        return tuple(arrays)
-
-    def _write_parameter(self, path: str) -> None:
-        """Put a parameter into the memory; a range is its middle until it is drawn."""
-        value, name = self._values.given[path], f"p_{as_word(path)}"
-        if path in self._values.ranges:
-            self._columns[name][:] = 0.5 * value.low + 0.5 * value.high
-            self._columns[f"slot_low_{name}"][0], self._columns[f"slot_high_{name}"][0] = value.low, value.high
-        elif path in self._values.columns:
-            self._columns[name][:] = value
-        elif f"slot_{name}" in self._columns:
-            self._columns[f"slot_{name}"][0] = value
+        self._native.streams.live_in(columns["key"], columns["counter"])
 
     @property
     @shared
@@ -324,7 +273,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     @shared
     def compiled_step(self) -> Any:
         """The compiled step of all sub-envs, with its ``dispatchers``, for tools that look into them."""
-        return self._compiled
+        return self._bound.step
 
     @property
     @shared
@@ -340,7 +289,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments (see ``VecEnv.reset``); options that are refused change nothing."""
+        """Reset all sub-envs (see ``VecEnv.reset``); options that are refused change nothing."""
         self._require_open("reset()")
         if options and type(self)._reset_envs is KernelVecEnv._reset_envs:  # else it may know of more
             if isinstance(options, dict):
@@ -373,47 +322,46 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         self._begin(indices, given)
 
     def _begin(self, indices: NDArray[np.intp], given: dict[str, NDArray[Any]]) -> None:
-        if self._uses_streams:
+        if self._bound.uses_streams:
             self.streams  # noqa: B018 - seeded when first asked for
-        rows = np.ascontiguousarray(indices, dtype=np.intp)
-        told = [np.empty((len(rows), *column.shape[1:]), column.dtype) for column in self._resets.values()]
-        self._fused.reset(self.num_envs, rows, self._addresses, *given.values(), *told, *self._arrays)
-        self._columns["frozen"][rows] = False
+        self._bound.reset(np.ascontiguousarray(indices, dtype=np.intp), given.values())
 
     def _reset_infos(self, indices: NDArray[np.intp]) -> InfoArrays:
-        return {key: self._info(field, indices) for key, field in self._fused.market.reset_infos.items()}
-
-    def _info(self, field: Any, indices: NDArray[np.intp]) -> NDArray[Any]:
-        if field.kind == "number":
-            return np.repeat(self._columns[f"slot_{field.name}"], len(indices))
-        column: NDArray[Any] = self._columns[field.name]
-        return column.take(indices, axis=0)
+        return self._bound.reset_infos(indices)
 
     def _observe(self) -> Any:
         return self._observe_rows(np.arange(self.num_envs))
 
     def _observe_rows(self, indices: NDArray[np.intp]) -> Any:
         rows = np.ascontiguousarray(indices, dtype=np.intp)
-        parts = self._fused.market.observations.parts
+        parts = self._bound.market.observations.parts
         buffers = self._native.buffers if len(rows) == self.num_envs else self._native.rows_buffers
         if not self._is_observed and len(rows):
-            self._check_width(rows[:1])
+            self._check_observed(rows[:1])
             self._is_observed = True
         seen = [buffers.take((len(rows), *part.shape), part.dtype) for part in parts]
-        self._fused.observe(self.num_envs, rows, self._addresses, *seen, *self._arrays)
+        self._bound.observe(rows, seen)
         return self._as_batch(0, seen)
 
     def _action_mask(self) -> Any:
-        masks = self._fused.market.masks
+        masks = self._bound.market.masks
         if masks is None:  # a subclass says of itself that it has masks
             return None
+        if not self._is_masked:
+            self._written(self._bound.mask, masks.parts, np.arange(1), self._name_of_masks)
+            self._is_masked = True
         space = mask_space(self.action_space)
         arrays = []
         for each, part in zip(leaves(space, "")[0], masks.parts, strict=True):
             arrays.append(self._native.buffers.take((self.num_envs, *part.shape), part.dtype))
             arrays[-1].fill(2 if isinstance(each, MultiDiscrete) else 1)
-        self._fused.mask(self.num_envs, np.arange(self.num_envs), self._addresses, *arrays, *self._arrays)
+        self._bound.mask(np.arange(self.num_envs), arrays)
         return _as_batch(leaves(space, ""), arrays)
+
+    @property
+    def _name_of_masks(self) -> str:
+        is_row = type(self)._action_mask is KernelVecEnv._action_mask
+        return f"{type(self).__name__}.mask_row: mask" if is_row else super()._name_of_masks
 
     @property
     def has_action_mask(self) -> bool:
@@ -422,37 +370,42 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         is_hook = own._action_mask is not KernelVecEnv._action_mask or own.action_mask is not NativeVecEnv.action_mask
         return is_hook or "mask_row" in self._definition.functions
 
-    def _check_width(self, row: NDArray[np.intp]) -> None:
+    def _check_observed(self, row: NDArray[np.intp]) -> None:
         """Refuse an ``observe_row`` that leaves out items of what it is given, or writes on behind them."""
         where = f"{type(self).__name__}.observe_row: observation"
-        parts = self._fused.market.observations.parts
-
-        def observe(arrays: list[NDArray[Any]]) -> None:
-            seen = (array.reshape(1, *part.shape) for array, part in zip(arrays, parts, strict=True))
-            try:
-                self._fused.observe(self.num_envs, row, self._addresses, *seen, *self._arrays)
-            except IndexError as error:  # in plain Python, or with bounds checks
-                raise IndexError(f"{where}: {error}") from error
-
-        written = items_written([(part.dtype, part.width) for part in parts], observe, where)
-        for part, items in zip(parts, written, strict=True):
+        parts = self._bound.market.observations.parts
+        for part, items in zip(parts, self._written(self._bound.observe, parts, row, where), strict=True):
             if not items.all():
                 left = np.argwhere(~items.reshape(part.shape))[0].tolist()
                 expected = f"expected all items of shape {part.shape} to be written"
                 raise ValueError(f"{where}: {expected}, not so that at {left}")
 
+    def _written(
+        self, write: Callable[..., None], parts: Sequence[Any], row: NDArray[np.intp], where: str
+    ) -> list[NDArray[np.bool_]]:
+        """Which items of the arrays that it is given a row function writes; IndexError if it writes on behind them."""
+
+        def write_row(arrays: list[NDArray[Any]]) -> None:
+            shaped = [array.reshape(1, *part.shape) for array, part in zip(arrays, parts, strict=True)]
+            try:
+                write(row, shaped)
+            except IndexError as error:  # in plain Python, or with bounds checks
+                raise IndexError(f"{where}: {error}") from error
+
+        return items_written([(part.dtype, part.width) for part in parts], write_row, where)
+
     def _step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], InfoArrays]:
-        self._columns["frozen"][:] = self._native.episodes.frozen
-        arrays = self._results.new()
-        self._run(self._fused.step("go on"), actions, arrays)
-        infos = self._results.told(arrays[-1])
+        self._bound.columns["frozen"][:] = self._native.episodes.frozen
+        arrays = self._bound.results.new()
+        self._run(actions, arrays)
+        infos = self._bound.results.told(arrays[-1])
         infos.pop("elapsed_steps", None)
         return arrays[0], arrays[1], arrays[2], infos
 
     # -- the step ------------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments with a batch of actions (see ``VecEnv.step``)."""
+        """Step all sub-envs with a batch of actions (see ``VecEnv.step``)."""
         if not self._is_fused:
             return super().step(actions)
         self._require_reset()
@@ -460,30 +413,33 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         if not (actions.__class__ is np.ndarray and actions.shape == shape and actions.dtype == dtype):
             actions = inputs.check_actions(self.action_space, self.num_envs, actions)
         self._has_reset = False  # until what an end asks for is through
-        arrays = self._results.new()
-        total = self._run(self._compiled, actions, arrays)
+        bound = self._bound
+        arrays = bound.results.new()
+        total = self._run(actions, arrays)
         rewards, terminated, truncated, *seen, told = arrays
-        done = self._columns["ended"][:total].copy() if total else _NONE
+        done = bound.columns["ended"][:total].copy() if total else _NONE
         absent = ended = None
         if self._mode == "freeze":
-            absent = self._columns["absent"].copy()
+            absent = bound.columns["absent"].copy()
         elif total:
-            finals = self._as_batch(0, [final[:total].copy() for final in self._finals])
+            finals = self._as_batch(0, [final[:total].copy() for final in bound.finals])
             if self._mode == "keep":
                 resets = self._reset_ended(done, seen)
             else:
-                resets = {key: column[:total].copy() for key, column in self._resets.items()}
+                resets = {key: column[:total].copy() for key, column in bound.resets.items()}
             ended = EndedBatch(self.observation_space, finals, resets)
         else:
             ended = self._native.none_ended
-        read = partial(self._results.told, told)  # when somebody asks
+        read = partial(bound.results.told, told)  # when somebody asks
         infos = InfoList.of_columns(self.num_envs, read, done=done, ended=ended, absent=absent)
         self._has_reset = True
         return VecStepResult(self._as_batch(0, seen), rewards, terminated, truncated, infos)
 
-    def _run(self, compiled: Any, actions: Any, arrays: list[NDArray[Any]]) -> int:
+    def _run(self, actions: Any, arrays: list[NDArray[Any]]) -> int:
         """Call the compiled step, which writes into arrays as ``Results.new`` makes them: how many ended."""
-        total: int = compiled(self.num_envs, self._addresses, *arrays, *self._flat_actions(actions), *self._arrays)
+        bound = self._bound
+        given = self._flat_actions(actions)
+        total: int = bound.step(self.num_envs, bound.addresses, *arrays, *given, *bound.arrays)
         if total < 0:
             self._has_reset = True
             self._refuse(actions)
@@ -500,11 +456,11 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         """
         self._require_reset()
         self._has_reset = False  # until the step is through
-        arrays, told = self._scratch
-        self._run(self._compiled, actions, arrays)
+        arrays, told = self._bound.scratch
+        self._run(actions, arrays)
         self._has_reset = True
         rewards, terminated, truncated, *seen, _ = arrays
-        info = {} if self._columns["absent"].item(0) else {key: read(0) for key, read in told}
+        info = {} if self._bound.columns["absent"].item(0) else {key: read(0) for key, read in told}
         batch = self._as_batch(0, seen)
         if batch.__class__ is np.ndarray and batch.ndim > 1:
             observation = batch[0].copy()
@@ -541,7 +497,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
 
     def _refuse(self, actions: Any) -> None:
         """Say whose action is none; nothing has changed."""
-        frozen = self._columns["frozen"]
+        frozen = self._bound.columns["frozen"]
         for row, action in enumerate(layout.iterate(self.action_space, actions, self.num_envs)):
             if not frozen[row] and not is_action(self.action_space, action):
                 raise InvalidAction(f"step(actions): {say_refused(self.action_space, action)}{self.where(row)}")
@@ -553,7 +509,7 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     @shared
     def told(self) -> dict[str, np.dtype[Any]]:
         """The dtypes of the infos that a compiled rollout can record, by their keys."""
-        return {key: np.dtype(each.dtype) for key, each in self._fused.market.told.items() if not each.shape}
+        return {key: np.dtype(each.dtype) for key, each in self._bound.market.told.items() if not each.shape}
 
     @property
     def can_roll(self) -> bool:
@@ -582,13 +538,15 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
         if not self._is_fused:
             super()._show_ends(observations)
         elif not self.autoreset:
-            rows = self._columns["frozen"].nonzero()[0]
-            layout.put(observations, rows, self._as_batch(0, [final[rows] for final in self._finals]))
+            rows = self._bound.columns["frozen"].nonzero()[0]
+            layout.put(observations, rows, self._as_batch(0, [final[rows] for final in self._bound.finals]))
 
     def _snapshot_restorer(self, rows: NDArray[np.intp], kept: Kept, keep_parameters: bool) -> Callable[[], None]:
         if keep_parameters:
             self._snapshot_memory.require_shapes(kept.shared)
             kept = self._snapshot_memory.with_own_parameters(rows, kept)
+        else:
+            self._snapshot_memory.require_own_parameters(kept.columns)
         prepare = self._snapshot_memory.restorer if self._is_fused else super()._snapshot_restorer
         commit = prepare(rows, kept, keep_parameters)
         if keep_parameters:
@@ -619,30 +577,27 @@ class KernelVecEnv(ParametersAsAttributes[ObsType, ActType]):
     @property
     def frozen(self) -> NDArray[np.bool_]:
         """Bool (num_envs,), a copy: the sub-envs that finished without autoreset and wait for ``reset()``."""
-        return np.array(self._columns["frozen"]) if self._is_fused else super().frozen
+        return np.array(self._bound.columns["frozen"]) if self._is_fused else super().frozen
 
     def __copy__(self: _MarketT) -> _MarketT:
         return copy.deepcopy(self)  # clock and streams live in the memory of one env
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        for name in ("_fused", "_compiled", "_columns", "_addresses", "_results", "_scratch", "_finals", "_resets"):
-            state.pop(name, None)
-        for name in ("_arrays", "_options", "_definition", "_memory_rows"):
-            state.pop(name, None)
+        state = {**self.__dict__, "_bound": self._bound.memory}
+        for name in ("_definition", "_memory_rows", "_options"):
+            del state[name]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        memory = self.__dict__.pop("_bound")
         self._definition = with_parts(type(self)._definition, self._values.record)
         for each in self._definition.parameters:
             value = self._values.given[each.name]
             if isinstance(value, np.ndarray) and not each.is_object:
                 value.flags.writeable = False  # which a copy of it is not
-        memory = self._memory
-        self._memory = None
         self._install(self._values, self._values.given)
-        self._memory[...] = memory
+        self._bound.memory[...] = memory
 
 
 def _is_reserved(name: str) -> bool:

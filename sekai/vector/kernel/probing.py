@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.actions import expected_action
 from sekai.spaces import MultiDiscrete, Space
 
 #: Items before and behind an array that are looked at to see whether it is written too wide.
@@ -49,7 +50,7 @@ def is_action(space: Space[Any], action: Any) -> bool:
 
 def say_refused(space: Space[Any], action: Any) -> str:
     """What was expected of an action that is none, and what came; of a ``MultiDiscrete`` also which item it was."""
-    said = f"expected finite numbers in {space!r}, got {action}"
+    said = f"expected {expected_action(space)}, got {action}"
     if isinstance(space, MultiDiscrete):
         low, high = space.start, space.start + space.nvec - 1
         at = tuple(int(each[0]) for each in np.nonzero((action < low) | (action > high)))

@@ -33,9 +33,9 @@ class Rolling:
     def __init__(self, vec: KernelVecEnv[Any, Any], policy: Any, parameters: Any, infos: tuple[str, ...]) -> None:
         self._vec = vec
         self._check_policy(policy, parameters)
-        width = max(vec._fused.market.actions.parts[0].width, 1)
-        self._rolling = vec._fused.rollout(policy, parameters, infos, width)
-        self._given = (*vec._arrays, *self._rolling.take_apart(parameters))
+        width = max(vec._bound.market.actions.parts[0].width, 1)
+        self._rolling = vec._bound.fused.rollout(policy, parameters, infos, width)
+        self._given = (*vec._bound.arrays, *self._rolling.take_apart(parameters))
 
     def __call__(self, first: int, steps: int, arrays: Sequence[Any], infos: Sequence[Any]) -> list[tuple[int, int]]:
         """Make steps.
@@ -58,12 +58,12 @@ class Rolling:
         vec, n = self._vec, self._vec.num_envs
         vec._require_reset()
         vec._has_reset = False  # whatever interrupts the compiled steps, or comes before they are taken over
-        num_threads = rolling_threads(n, vec._fused.market.parallel_from)
+        num_threads = rolling_threads(n, vec._bound.market.parallel_from)
         seen, last, actions, *flags, ended, when, finals = arrays
         results = [*flags, seen, *infos]
         kept = [ended.ctypes.data, finals.ctypes.data]
         addresses = [array.ctypes.data for array in results]
-        bases = np.array([vec._addresses[0], *addresses, *kept], dtype=np.int64)
+        bases = np.array([vec._bound.addresses[0], *addresses, *kept], dtype=np.int64)
         strides = np.array([0, *(array.strides[0] for array in results), 0, 0], dtype=np.int64)
         bases[4] += strides[4]  # a step shows what the next one sees
         refused = np.full((num_threads, 2), -1, np.int64)
@@ -78,7 +78,7 @@ class Rolling:
         except SystemError as error:  # what a thread raised
             raise error.__cause__ or error from None
         except Exception as error:
-            vec._fused.explain(error)
+            vec._bound.fused.explain(error)
             raise
         finally:
             if before:
@@ -91,7 +91,7 @@ class Rolling:
         """Refuse a policy of rows that leaves out items of an action, or writes on behind them, in the first row."""
         from sekai.kernels.reasons import is_of_compiler, reason_of
 
-        market = self._vec._fused.market
+        market = self._vec._bound.market
         [seen], [acted] = market.observations.parts, market.actions.parts
         width, where = max(acted.width, 1), "rollout(policy): action"
         observation = np.asarray(self._vec._observe_rows(np.zeros(1, dtype=np.intp)), seen.dtype).reshape(-1)
@@ -115,8 +115,13 @@ class Rolling:
         """Name the earliest action that was refused, of those of the blocks in which there was one."""
         if not len(refused):
             return
+        from sekai.kernels.rolling import unwritten
+
         vec, step = self._vec, int(refused[:, 0].min())
         for row, action in enumerate(actions[step]):
             if not is_action(vec.action_space, action):
                 said = say_refused(vec.action_space, action)
+                left = unwritten(action.dtype)
+                if np.isin(left, action) or (left != left and np.isnan(action).any()):
+                    said += f"; an item that the policy does not write is {left}"
                 raise InvalidAction(f"rollout, step {step}: {said}{vec.where(row)}")

@@ -38,19 +38,19 @@ class MemoryRows:
         from sekai.kernels.slabs import copy_rows
 
         self._copy_rows = copy_rows
-        n, columns = vec.num_envs, vec._columns
+        n, columns = vec.num_envs, vec._bound.columns
         own = [*vec._values.columns, *vec._values.ranges]
         names = {"key": "random.key", "counter": "random.counter", "began": "elapsed_steps"}
         names |= {f"p_{as_word(path)}": f"{_PARAMS}{path}" for path in own}
         names |= {f"s_{as_word(path)}": f"state.{path}" for path in vec._definition.columns}
-        market = vec._fused.market
+        market = vec._bound.market
         carried = [*market.carried(freezes=not vec.autoreset)]
         slab = Slab.of(Column(names.get(each.name, each.name), each.dtype, each.shape) for each in carried)
         starts = {each.name: start for each, start in market.memory.places(n)}
         self._vec = vec
         self._one, self._all = places_of(slab, 1), places_of(slab, n)
         self._slab = self._one.slab
-        self._words = vec._memory.view(np.int64)
+        self._words = vec._bound.memory.view(np.int64)
         self._starts = np.array([starts[each.name] for each in carried])
         self._to_one = np.array([self._starts, self._one.starts, self._one.row_bytes])
         self._from_one = np.array([self._one.starts, self._starts, self._one.row_bytes])
@@ -71,7 +71,7 @@ class MemoryRows:
         told = {f"p_{as_word(path)}": f"params.{path}" for path in vec._values.given}
         if vec._prepared is not None:
             told |= {f"d_{as_word(path)}": f"derived.{path}" for path in flat_record(vec._prepared)}
-        arrays = zip(market.arrays, vec._arrays, strict=True)
+        arrays = zip(market.arrays, vec._bound.arrays, strict=True)
         self._fingerprints |= {f"{_SHAPE}{told[each.name]}": str(array.shape) for each, array in arrays}
         kind = type(vec)
         is_default = is_of_kit(kind._snapshot_rows) and is_of_kit(kind._restore_rows)
@@ -122,6 +122,24 @@ class MemoryRows:
             for each in (self._fingerprints, shared)
         )
         require_equal(expected, got, "restore(snapshot)")
+
+    def require_own_parameters(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """ValueError where a snapshot has a number for each sub-env of a parameter that is one for all here, or not so.
+
+        Args:
+            columns: Those of the snapshot.
+        """
+        if self.fits(columns):
+            return
+        here, there = (
+            {name.removeprefix(_PARAMS) for name in names if name.startswith(_PARAMS)}
+            for names in ([each.name for each in self._slab.columns], columns)
+        )
+        for path in sorted(here ^ there):
+            words = "one value for all sub-envs", "one for each (given so, or drawn)"
+            expected, got = reversed(words) if path in here else words
+            remedy = 'restore(snapshot, parameters="keep") of the market leaves parameters as they are here'
+            raise ValueError(f"restore(snapshot): {path}: expected {expected}, got {got}; {remedy}")
 
     def with_own_parameters(self, rows: NDArray[np.intp], kept: Kept) -> Kept:
         """What was kept of some rows, with the parameters that these have of their own in place of those."""
@@ -207,11 +225,11 @@ class MemoryRows:
         else:
             began[rows] = self._now - began[rows]
         for path in vec._values.columns:  # of what was given
-            given = np.array(vec._columns[f"p_{as_word(path)}"])
+            given = np.array(vec._bound.columns[f"p_{as_word(path)}"])
             given.flags.writeable = False
             vec._values.given[path] = given
         if self._derives:
-            vec._fused.derive(vec.num_envs, rows, vec._addresses, *vec._arrays)
+            vec._bound.derive(rows)
 
     def fits(self, columns: Mapping[str, NDArray[Any]]) -> TypeGuard[SlabColumns]:
         """Whether columns are for certain of the same layout; others may be, too."""

@@ -14,7 +14,7 @@ from sekai.batching import inputs, layout
 from sekai.batching.buffers import Buffers
 from sekai.batching.episodes import EndedBatch, MaskEpisodes
 from sekai.batching.info_list import InfoList
-from sekai.batching.infos import snapshot_columns
+from sekai.batching.infos import copy_columns
 from sekai.batching.masks import check_masks, full_masks, rows_of_masks
 from sekai.checks import check_count
 from sekai.errors import InvalidObservation
@@ -24,6 +24,7 @@ from sekai.snapshots.attributes import StateByAttributes, require_untouched
 from sekai.snapshots.columns import spread
 from sekai.snapshots.snapshot import Kept
 from sekai.spaces import Space, mask_space
+from sekai.spaces.space import name_instead
 from sekai.types import ActType, InfoArrays, ObsType, OptionsType, SeedType
 from sekai.vector.base import VecEnv
 from sekai.vector.native.clock import Clock
@@ -148,7 +149,8 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         self.num_envs = check_count(num_envs, "num_envs")
         for name, space in (("observation_space", observation_space), ("action_space", action_space)):
             if not isinstance(space, Space):
-                raise TypeError(f"{name}: expected a sekai Space, got {type(space).__name__}")
+                got = name_instead(space, type(space).__name__)
+                raise TypeError(f"{name}: expected a sekai Space, got {got}")
         self.observation_space = observation_space
         self.action_space = action_space
         self.autoreset = bool(autoreset)
@@ -220,6 +222,11 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         """
         return None
 
+    @property
+    def _name_of_masks(self) -> str:
+        """What error messages call the batch of masks: what the market's author has written."""
+        return f"{type(self).__name__}._action_mask()"
+
     def _new_array(self, dtype: DTypeLike, *shape: int) -> NDArray[Any]:
         """An array (num_envs, *shape) for what ``_step()`` and ``_observe()`` return, its values undefined.
 
@@ -244,7 +251,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
     # -- the contract --------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments with a batch of actions (see ``VecEnv.step``)."""
+        """Step all sub-envs with a batch of actions (see ``VecEnv.step``)."""
         self._require_reset()
         actions = self.__actions(actions)
         frozen = _NO_ROWS if self.autoreset else self._native.episodes.frozen.nonzero()[0]
@@ -267,7 +274,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments (see ``VecEnv.reset``)."""
+        """Reset all sub-envs (see ``VecEnv.reset``)."""
         self._require_open("reset()")
         every_options = inputs.spread_options(options, self.num_envs)
         seed = inputs.draw_seeds(seed, self.num_envs)
@@ -418,11 +425,10 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         if not self.has_action_mask:
             return None
         self._require_begun("action_mask()")
-        where = f"{type(self).__name__}._action_mask()"
         batch = self._action_mask()
         if batch is None:
             return full_masks(self.action_space, self.num_envs)
-        batch = check_masks(mask_space(self.action_space), self.num_envs, batch, where)
+        batch = check_masks(mask_space(self.action_space), self.num_envs, batch, self._name_of_masks)
         return layout.own_batch(batch, self._native.buffers)
 
     @property
@@ -544,7 +550,7 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
             self.__column(rewards, _FLOAT64, "rewards"),
             self.__column(terminated, _BOOL, "terminated"),
             self.__column(truncated, _BOOL, "truncated"),
-            snapshot_columns(columns, self.num_envs, self.__name_of_step, self._native.buffers) if columns else {},
+            copy_columns(columns, self.num_envs, self.__name_of_step, self._native.buffers) if columns else {},
         )
 
     def __column(self, values: Any, dtype: np.dtype[Any], name: str) -> Any:
@@ -585,4 +591,4 @@ class NativeVecEnv(StateByAttributes, VecEnv[ObsType, ActType]):
         columns = self._reset_infos(indices)
         if not isinstance(columns, Mapping):
             raise TypeError(f"{where}: expected infos that map keys to arrays, got {columns!r}")
-        return snapshot_columns(columns, len(indices), where, self._native.rows_buffers)
+        return copy_columns(columns, len(indices), where, self._native.rows_buffers)

@@ -198,6 +198,14 @@ class SingleEnv(Env[Any, Any]):
         value = self.vec.get_attr(name)[0]
         return partial(self._call, name) if isinstance(value, MethodType) else value
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute of the native env, if that has it, since it is read there; else one of this object."""
+        own = name.startswith("_") or name in self.__dict__ or hasattr(type(self), name) or "vec" not in self.__dict__
+        if own or name not in self._settable_names():
+            super().__setattr__(name, value)
+        else:
+            self.set_attr(name, value)
+
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         return self.vec.call(method, *args, **kwargs)[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import selectors
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sekai.vector.failures import Failure
@@ -97,7 +97,7 @@ class Listener:
         """Listen to nobody yet; ``spin`` says whether ``wait()`` spins before it sleeps."""
         self._selector = selectors.DefaultSelector()
         self._sources: dict[Any, tuple[WorkerHandle, bool]] = {}  # by what is waited for
-        self._spin = spin and pipe.DESCRIPTORS
+        self._spin = pipe.Spin(partial(self._selector.select, 0)) if spin and pipe.DESCRIPTORS else None
         self._awaited: asyncio.Event | None = None
 
     def listen_to(self, worker: WorkerHandle) -> None:
@@ -128,10 +128,8 @@ class Listener:
 
             return [self._sources[source] for source in wait(list(self._sources), timeout)]
         come: list[Any] = []
-        if self._spin and timeout != 0.0:
-            end_of_spin = time.perf_counter() + pipe.SPIN
-            while not come and time.perf_counter() < end_of_spin:
-                come = self._selector.select(0)
+        if self._spin is not None and timeout != 0.0:
+            come = self._spin()
         return [key.data for key, _ in come or self._selector.select(timeout)]
 
     async def something(self, timeout: float | None) -> None:

@@ -6,7 +6,9 @@ import os
 import select
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ DESCRIPTORS = os.name == "posix"
 #: waking it up takes longer than most of what it then does. As many workers spin as there are cores beside the
 #: parent's, and the parent only if all do: a process that spins on a core that another needs makes both slower.
 SPIN = 100e-6
+#: How often in a row it goes to sleep at once, at most, where spinning has come to nothing.
+_MOST_SLEEPS = 64
 
 _HEADER = 8
 _CHUNK = 1 << 16
@@ -26,6 +30,37 @@ _CHUNK = 1 << 16
 
 class PipeClosed(Exception):
     """The other side of a pipe is gone. An exception of its own, since user code may raise EOFError or OSError."""
+
+
+class Spin:
+    """Asking again and again before going to sleep, where that pays.
+
+    Whether a side does have a core of its own, the system decides, anew all the time; and where the other one takes
+    longer than the spin, waking up is little beside it. So after a spin that came to nothing the next wait is a sleep
+    at once, and the more of them did so in a row, the more waits are: 1, 2, 4, up to 64.
+    """
+
+    def __init__(self, ask: Callable[[], list[Any]]) -> None:
+        """Wait with ``ask``, which gives something once there is something."""
+        self._ask = ask
+        self._sleeps = 0
+        self._next_sleeps = 1
+
+    def __call__(self) -> list[Any]:
+        """What asking gives, as soon as that is something, or else in the end."""
+        come = self._ask()
+        if self._sleeps:
+            self._sleeps -= 1
+            return come
+        end = time.perf_counter() + SPIN
+        while not come and time.perf_counter() < end:
+            come = self._ask()
+        if come:
+            self._next_sleeps = 1
+        else:
+            self._sleeps = self._next_sleeps
+            self._next_sleeps = min(2 * self._next_sleeps, _MOST_SLEEPS)
+        return come
 
 
 class Pipe:
@@ -53,12 +88,13 @@ class Pipe:
         self._out: Any = b""
         self._in: list[bytes] = []
         self._size = 0  # of what has been read
-        self._poll: Any = None
+        self._spin: Spin | None = None
         if DESCRIPTORS and not blocking:
             os.set_blocking(self._fd, False)
         if DESCRIPTORS and spin:
-            self._poll = select.poll()
-            self._poll.register(self._fd, select.POLLIN)
+            poll = select.poll()
+            poll.register(self._fd, select.POLLIN)
+            self._spin = Spin(partial(poll.poll, 0))
 
     def send(self, message: bytes) -> None:
         """Send a message; PipeClosed when the other side is gone."""
@@ -91,10 +127,8 @@ class Pipe:
         """
         if not DESCRIPTORS:
             return self._receive_framed()
-        if self._poll is not None and not self._in:
-            end_of_spin = time.perf_counter() + SPIN
-            while not self._poll.poll(0) and time.perf_counter() < end_of_spin:
-                pass
+        if self._spin is not None and not self._in:
+            self._spin()
         message = self._take()
         while message is None:
             try:
@@ -135,7 +169,7 @@ class Pipe:
             raise PipeClosed from error
 
     def cut(self) -> None:
-        """End the line for whoever holds either end of it, and at once for who waits for a message here."""
+        """End the pipe for whoever holds either end of it, and at once for who waits for a message here."""
         if DESCRIPTORS:
             with socket.socket(fileno=os.dup(self._fd)) as line, suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)

@@ -423,7 +423,8 @@ class ProcVecEnv(RemoteVecEnv[ObsType, ActType]):
         """Change an attribute of sub-envs (see ``VecEnv.set_attr``).
 
         Raises:
-            VecEnvWorkerError: There is no such name.
+            VecEnvAttributeError: There is no such name.
+            VecEnvWorkerError: A sub-env refuses a value, or it cannot be pickled.
             ValueError: A list has another length than there are sub-envs to change.
         """
         self._require_open("set_attr()")

@@ -1,4 +1,4 @@
-"""The child half of ProcVecEnv: a worker process runs sub_envs on its slice of the batch.
+"""The child half of ProcVecEnv: a worker process runs sub-envs on its slice of the batch.
 
 The parent sends commands and the worker answers each with one reply, so that both always know how many are under
 way. A command is a tag and, where it needs more than the block holds, pickled arguments; a reply likewise. What belongs
@@ -126,7 +126,7 @@ def _exit_with_parent(pipe: Pipe, seconds: float) -> None:
 
 
 class Worker:
-    """The sub_envs of one worker process and the commands they take."""
+    """The sub-envs of one worker process and the commands they take."""
 
     def __init__(self, pipe: Pipe, plan: Plan) -> None:
         """Take the worker's end of the pipe, and what to build."""
@@ -222,7 +222,7 @@ class Worker:
         self._reply()
 
     def _step(self, argument: Iterator[Any]) -> None:
-        """Step every sub_env with its action; there are none where the block has them."""
+        """Step every sub-env with its action; there are none where the block has them."""
         sub_envs, failures = self._sub_envs, list[Failure]()
         if self._actions is None:
             each = self._one_each(argument)
@@ -234,7 +234,7 @@ class Worker:
         self._finish(batch, failures)
 
     def _reset(self, argument: Iterator[Any]) -> None:
-        """Reset every sub_env with its seed and its options."""
+        """Reset every sub-env with its seed and its options."""
         inputs: list[tuple[SeedType, OptionsType]] = self._one_each(argument)
         restart_global_generators(seed for seed, _ in inputs)
         inputs_left = iter(inputs)
@@ -244,48 +244,50 @@ class Worker:
         )
 
     def _reset_some(self, argument: Iterator[Any]) -> None:
-        """Reset some sub_envs with their seeds and options."""
+        """Reset some sub-envs with their seeds and options."""
         batch = self._new_batch()
         mine = self._given(argument)
         failures = _for_each(mine, lambda each: batch.write_reset(each.index, each.reset(*mine[each])))
         self._finish(batch, failures, [each.index for each in mine])
 
     def _reseed(self, argument: Iterator[Any]) -> None:
-        """Give some sub_envs other random streams."""
+        """Give some sub-envs other random streams."""
         mine = self._given(argument)
         self._reply(_for_each(mine, lambda each: each.env.reseed(mine[each])))
 
     def _call(self, argument: Iterator[Any]) -> None:
         method, args, kwargs = next(argument)
-        self._answer(argument, lambda sub_env: sub_env.call(method, args, kwargs))
+        self._answer(argument, lambda sub_env: sub_env.call(method, args, kwargs), of_attribute=True)
 
     def _get_attr(self, argument: Iterator[Any]) -> None:
         name = next(argument)
-        self._answer(argument, lambda sub_env: sub_env.env.get_attr(name))
+        self._answer(argument, lambda sub_env: sub_env.env.get_attr(name), of_attribute=True)
 
     def _has_attr(self, argument: Iterator[Any]) -> None:
-        """Fail where a sub_env has no such attribute."""
+        """Fail where a sub-env has no such attribute."""
         name = next(argument)
-        self._reply(_for_each(self._given(argument), lambda sub_env: sub_env.require_attr(name)))
+        mine = self._given(argument)
+        self._reply(_for_each(mine, lambda sub_env: sub_env.require_attr(name), of_attribute=True))
 
     def _set_attr(self, argument: Iterator[Any]) -> None:
         name, force = next(argument), next(argument)
         mine = self._given(argument)
-        self._reply(_for_each(mine, lambda sub_env: sub_env.set_attr(name, mine[sub_env], force)))
+        failures = _for_each(mine, lambda sub_env: sub_env.set_attr(name, mine[sub_env], force), of_attribute=True)
+        self._reply(failures)
 
     def _keep(self, argument: Iterator[Any]) -> None:
-        """Tell the state of some sub_envs."""
+        """Tell the state of some sub-envs."""
         self._answer(argument, SubEnv.keep)
 
     def _prepare(self, argument: Iterator[Any]) -> None:
-        """Look at what some sub_envs are to go on from, without a change; tell which may refuse all the same."""
+        """Look at what some sub-envs are to go on from, without a change; tell which may refuse all the same."""
         mine = self._given(argument)
         self._prepared, self._undo = [], []
         failures = _for_each(mine, lambda each: self._prepared.append((each, self._named(each, mine[each]))))
         self._reply(failures, [] if failures else [("value", each.index, each.may_refuse) for each in mine])
 
     def _named(self, sub_env: SubEnv, state: bytes) -> Callable[[], None]:
-        """What lets a sub_env go on from a state, and names it in the error if it refuses."""
+        """What lets a sub-env go on from a state, and names it in the error if it refuses."""
         restore = sub_env.put_back(state)
 
         def commit() -> None:
@@ -315,7 +317,7 @@ class Worker:
     # -- parts of them -------------------------------------------------------------------------------------
 
     def _one_each(self, argument: Iterator[Any]) -> list[Any]:
-        """What was sent for each sub_env; the one whose part cannot be read is known."""
+        """What was sent for each sub-env; the one whose part cannot be read is known."""
         read = []
         for sub_env in self._sub_envs:
             self._at = sub_env.index
@@ -324,7 +326,7 @@ class Worker:
         return read
 
     def _given(self, argument: Iterator[Any]) -> dict[SubEnv, Any]:
-        """The sub_envs that a command means, and what each is given; the one whose part cannot be read is known."""
+        """The sub-envs that a command means, and what each is given; the one whose part cannot be read is known."""
         given = {}
         for row in next(argument):
             self._at = row
@@ -346,7 +348,7 @@ class Worker:
 
         Args:
             batch: What came of it.
-            failures: Of those sub_envs that have failed.
+            failures: Of those sub-envs that have failed.
             written: The rows of the batch that there are; None for all.
         """
         block, mine = self._block, self._slice
@@ -368,11 +370,13 @@ class Worker:
             beside["observations"] = layout.split(space, batch.observations, self._sizes)[1]
         self._reply([], values, beside)
 
-    def _answer(self, argument: Iterator[Any], ask: Callable[[SubEnv], Any]) -> None:
-        """Reply with one value for each sub_env that is meant."""
+    def _answer(self, argument: Iterator[Any], ask: Callable[[SubEnv], Any], of_attribute: bool = False) -> None:
+        """Reply with one value for each sub-env that is meant."""
         values: list[Value] = []
         mine = self._given(argument)
-        failures = _for_each(mine, lambda sub_env: values.append(("value", sub_env.index, ask(sub_env))))
+        failures = _for_each(
+            mine, lambda sub_env: values.append(("value", sub_env.index, ask(sub_env))), of_attribute=of_attribute
+        )
         self._reply(failures, [] if failures else values)
 
     def _reply(
@@ -416,14 +420,14 @@ def _head(failures: Sequence[Failure], values: Sequence[Value], beside: dict[str
     return list(failures), [(what, row) for what, row, _ in values], beside or {}
 
 
-def _for_each(sub_envs: Iterable[SubEnv], act: Callable[[SubEnv], Any]) -> list[Failure]:
-    """Do something with every sub_env, also when it fails for some; what went wrong."""
+def _for_each(sub_envs: Iterable[SubEnv], act: Callable[[SubEnv], Any], *, of_attribute: bool = False) -> list[Failure]:
+    """Do something with every sub-env, also when it fails for some; what went wrong (see ``Failure.describe``)."""
     failures = []
     for sub_env in sub_envs:
         try:
             act(sub_env)
         except BaseException as error:
-            failures.append(Failure.describe(sub_env.index, error))
+            failures.append(Failure.describe(sub_env.index, error, of_attribute=of_attribute))
     return failures
 
 

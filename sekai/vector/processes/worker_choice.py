@@ -6,8 +6,10 @@ from sekai.batching.inputs import even_slices
 
 #: Steps after a change of which nothing is measured.
 _LEFT_OUT = 4
-#: Steps that are measured, or fewer where they take longer than this many seconds together, but at least some.
-_MEASURED, _ENOUGH_SECONDS, _AT_LEAST = 20, 1.0, 3
+#: Steps that are measured, and seconds that they take together: several turns of whatever else is at work.
+_MEASURED, _MEASURED_SECONDS = 20, 0.05
+#: Or fewer steps, where they take longer than this, but at least some.
+_AT_LEAST, _ENOUGH_SECONDS = 3, 1.0
 #: Seconds that one more process to be woken up costs a step at the least.
 _WAKING = 20e-6
 #: Seconds of work that a worker always gains from sharing.
@@ -38,20 +40,30 @@ class WorkerChoice:
         self.times: dict[int, float] = {}
         self._larger = _numbers(num_envs, num_cores)[1:]
         self.is_final = not self._larger
+        self._begin()
+
+    def _begin(self) -> None:
+        self._left_out = 0
         self._steps: list[float] = []
+        self._seconds = 0.0
 
     def record(self, seconds: float) -> None:
         """Take in how long a step took, with ``number`` workers."""
         if self.is_final:
             return
+        self._left_out += 1
+        if self._left_out <= _LEFT_OUT:
+            return
         self._steps.append(seconds)
-        measured = self._steps[_LEFT_OUT:]
-        enough = len(measured) >= _MEASURED or (len(measured) >= _AT_LEAST and sum(measured) >= _ENOUGH_SECONDS)
-        if enough:
+        self._seconds += seconds
+        steps = len(self._steps)
+        if (steps >= _MEASURED and self._seconds >= _MEASURED_SECONDS) or (
+            steps >= _AT_LEAST and self._seconds >= _ENOUGH_SECONDS
+        ):
             from statistics import median  # and with it much that nobody else needs
 
-            self._steps = []
-            self.times[self.number] = median(measured)
+            self.times[self.number] = median(self._steps)
+            self._begin()
             self._go_on()
 
     def settle(self, number: int) -> None:

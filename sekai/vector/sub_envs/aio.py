@@ -126,7 +126,7 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         return self._run("reset_envs", lambda: self._async_reset_some(rows, inputs))
 
     async def async_step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments concurrently (see ``VecEnv.step``).
+        """Step all sub-envs concurrently (see ``VecEnv.step``).
 
         Raises:
             AsyncCallPending: An earlier call is still running.
@@ -140,7 +140,7 @@ class AsyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments concurrently (see ``VecEnv.reset``).
+        """Reset all sub-envs concurrently (see ``VecEnv.reset``).
 
         Raises:
             AsyncCallPending: An earlier call is still running.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sekai.batching import inputs, layout
 from sekai.batching.episodes import RowEpisode
-from sekai.batching.infos import snapshot_info
+from sekai.batching.infos import copy_info
 from sekai.batching.masks import batch_of_masks
 from sekai.checks import did_you_mean
 from sekai.env import Env, Wrapper
@@ -253,7 +253,7 @@ class RowBatch:
         if info.__class__ is not dict:
             _check_info(info, row)
         if info:
-            self.infos[row] = snapshot_info(info)
+            self.infos[row] = copy_info(info)
         layout.write_row(self._space, self.observations, row, step.observation)
 
     def step_sub_envs(
@@ -294,7 +294,7 @@ class RowBatch:
                 if info.__class__ is not dict:
                     _check_info(info, index)
                 if info:
-                    infos[index] = snapshot_info(info)
+                    infos[index] = copy_info(info)
                 try:
                     memory[places[index]] = step.observation
                 except (TypeError, ValueError):
@@ -308,7 +308,7 @@ class RowBatch:
         """Take in what row ``row`` shows after a reset."""
         _check_info(reset.info, row)
         if reset.info:
-            self.infos[row] = snapshot_info(reset.info)
+            self.infos[row] = copy_info(reset.info)
         layout.write_row(self._space, self.observations, row, reset.observation)
 
     def step_result(self) -> VecStepResult[Any]:

@@ -42,7 +42,7 @@ class SyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         super().__init__(env_fns, autoreset=autoreset, autoreset_options=autoreset_options)
 
     def step(self, actions: Any) -> VecStepResult[Any]:
-        """Step all environments, in order, with a batch of actions (see ``VecEnv.step``).
+        """Step all sub-envs, in order, with a batch of actions (see ``VecEnv.step``).
 
         An exception of a sub-env propagates as it is: those before it have been stepped, those after it have not.
         """
@@ -57,7 +57,7 @@ class SyncVecEnv(InProcessVecEnv[ObsType, ActType]):
         seed: list[SeedType] | SeedType = None,
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
-        """Reset all environments, in order (see ``VecEnv.reset``)."""
+        """Reset all sub-envs, in order (see ``VecEnv.reset``)."""
         row_inputs = self._reset_inputs(seed, options)
         batch = self._new_batch()
         for sub_env, (row_seed, row_options) in zip(self._sub_envs, row_inputs, strict=True):

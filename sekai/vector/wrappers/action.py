@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.actions import ActionCheck
+from sekai.arguments import Checked, Fixed
 from sekai.batching import layout
 from sekai.batching.episodes import begun_rows
 from sekai.batching.frames import DelayLine
@@ -23,6 +25,10 @@ from sekai.vector.wrappers.base import VecActionWrapper
 
 class _VecEpisodeActionWrapper(VecActionWrapper[ObsType, Any, Any]):
     """Hands on actions that depend on those before in the episode of each sub-env."""
+
+    def __init__(self, venv: VecEnv[ObsType, Any]) -> None:
+        super().__init__(venv)
+        self._check = ActionCheck(venv.action_space, self.num_envs)
 
     @abstractmethod
     def _begin(self, rows: NDArray[np.intp]) -> None:
@@ -46,7 +52,10 @@ class _VecEpisodeActionWrapper(VecActionWrapper[ObsType, Any, Any]):
 class VecDelayAction(_VecEpisodeActionWrapper[ObsType]):
     """Hands each action on ``delay`` steps late, as ``DelayAction`` does for one env: latency.
 
-    Until the first one of its episode arrives, a sub-env is stepped with ``initial_action``.
+    Until the first one of its episode arrives, a sub-env is stepped with ``initial_action``. Its zeros need not mean
+    that nothing is done: where 0 of a ``Discrete(3)`` is to sell, the first steps of each episode sell. Of actions that
+    are infinite or not in the action space, those of frozen sub-envs left aside, the whole batch is refused
+    (``InvalidAction``) when it is given.
 
     Args:
         venv: The VecEnv to wrap.
@@ -62,13 +71,16 @@ class VecDelayAction(_VecEpisodeActionWrapper[ObsType]):
         ValueError: It is negative, or the initial action not in the action space.
     """
 
+    delay: Any = Fixed()
+    initial_action: Any = Fixed()
+
     def __init__(self, venv: VecEnv[ObsType, Any], delay: int, *, initial_action: Any = None) -> None:
         super().__init__(venv)
         self.delay = check_count(delay, "VecDelayAction: delay", minimum=0)
         self.initial_action = initial_action_of(venv.action_space, initial_action, "VecDelayAction")
         self._line = DelayLine(venv.action_space, self.num_envs, self.delay, self.initial_action)
 
-    snapshot_ignores: ClassVar[tuple[str, ...]] = ("initial_action", "_line")
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("initial_action", "_check", "_line")
 
     def _snapshot_others(self) -> dict[str, Any]:
         initial = layout.named_parts(layout.concatenate(self.action_space, [self.initial_action]), "initial_action")
@@ -82,8 +94,13 @@ class VecDelayAction(_VecEpisodeActionWrapper[ObsType]):
         super()._restore_rows(indices, {name: rows[name] for name in rows if not name.startswith("delayed by")})
 
     def action(self, actions: Any) -> Any:
-        """The batch of actions of ``delay`` steps ago, now that the next one has been chosen."""
-        return self._line.exchange(layout.as_batch(self.action_space, self.num_envs, actions, "step(actions)"))
+        """The batch of actions of ``delay`` steps ago, now that the next one has been chosen.
+
+        Raises:
+            ValueError: The number, shape, dtype or structure of the actions is wrong; nothing has changed.
+            InvalidAction: One of them is infinite or not in the action space; nothing has changed.
+        """
+        return self._line.exchange(self._check.batch(actions, self._frozen_before()))
 
     def _begin(self, rows: NDArray[np.intp]) -> None:
         self._line.empty(rows)
@@ -94,7 +111,9 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
 
     What ``StickyAction`` is for one env, and the same with the same seed. Each sub-env has a stream of random numbers
     for it, beside its own, which the seed of its reset begins: what sticks depends on that and on the steps since, not
-    on the other sub-envs, and the market draws what it would without.
+    on the other sub-envs, and the market draws what it would without. Of actions that are infinite or not in the action
+    space, those of frozen sub-envs left aside, the whole batch is refused (``InvalidAction``), also where those before
+    stick.
 
     Args:
         venv: The VecEnv to wrap.
@@ -102,13 +121,16 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         repeat_action_duration: For how many steps it does, or the least and the most of which one is drawn each time.
 
     Attributes:
-        repeat_action_probability: As given.
-        repeat_action_duration_range: The least and the most steps.
+        repeat_action_probability: As given; another one holds from the next step on.
+        repeat_action_duration_range: The least and the most steps, likewise.
 
     Raises:
         TypeError: An argument is of another type.
         ValueError: The probability is outside [0, 1), a duration outside [1, 2**31), or the least above the most.
     """
+
+    repeat_action_probability: Any = Checked(lambda self, given: check_sticking(given, 1, type(self).__name__)[0])
+    repeat_action_duration_range: Any = Checked(lambda self, given: check_sticking(0, given, type(self).__name__)[1])
 
     def __init__(
         self,
@@ -117,9 +139,8 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         repeat_action_duration: int | tuple[int, int] = 1,
     ) -> None:
         super().__init__(venv)
-        self.repeat_action_probability, self.repeat_action_duration_range = check_sticking(
-            repeat_action_probability, repeat_action_duration, "VecStickyAction"
-        )
+        self.repeat_action_probability = repeat_action_probability
+        self.repeat_action_duration_range = repeat_action_duration
         n = self.num_envs
         self._last = layout.allocate(venv.action_space, n)
         self._has_last: NDArray[np.bool_] = np.zeros(n, np.bool_)
@@ -133,7 +154,7 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         kinds = venv.unwrapped._snapshot_market[0].split()
         self._upper = 1 + inside + kinds.count("sekai.wrappers.action.StickyAction")
 
-    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_last", "_streams")
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_check", "_last", "_streams")
 
     def _snapshot_rows(self, indices: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
         last = layout.columns_of(self.action_space, self._last, indices, "last action")
@@ -150,8 +171,9 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
         """Reset the wrapped VecEnv and the streams."""
+        drawn = draw_seeds(seed, self.num_envs, beside=True)  # before the sub-envs draw from generators
         result = super().reset(seed=seed, options=options)
-        self._streams.reseed(draw_seeds(seed, self.num_envs))
+        self._streams.reseed(drawn)
         return result
 
     async def async_reset(
@@ -161,31 +183,36 @@ class VecStickyAction(_VecEpisodeActionWrapper[ObsType]):
         options: list[dict[str, Any] | None] | dict[str, Any] | None = None,
     ) -> VecResetResult[Any]:
         """``reset()``, through the wrapped VecEnv's ``async_reset()``."""
+        drawn = draw_seeds(seed, self.num_envs, beside=True)
         result = await super().async_reset(seed=seed, options=options)
-        self._streams.reseed(draw_seeds(seed, self.num_envs))
+        self._streams.reseed(drawn)
         return result
 
     def _reset_some(self, rows: NDArray[np.intp], inputs: list[tuple[SeedType, OptionsType]]) -> VecResetResult[Any]:
+        drawn = draw_seeds([seed for seed, _ in inputs], len(rows), beside=True)
         result = super()._reset_some(rows, inputs)
-        self._reseed_streams(rows, [seed for seed, _ in inputs])
+        self._streams.reseed_some(rows, drawn)
         return result
 
     def _reseed(self, rows: NDArray[np.intp], seeds: list[SeedType], whole: list[SeedType] | SeedType) -> None:
+        drawn = draw_seeds(seeds, len(rows), beside=True)
         super()._reseed(rows, seeds, whole)
-        self._reseed_streams(rows, seeds)
-
-    def _reseed_streams(self, rows: NDArray[np.intp], seeds: list[SeedType]) -> None:
-        self._streams.reseed_some(rows, draw_seeds(seeds, len(rows)))
+        self._streams.reseed_some(rows, drawn)
 
     def _observe_now(self) -> Any:
         return self.venv._observe_now()
 
     def action(self, actions: Any) -> Any:
-        """The batch of actions, with those before in the rows where they stick."""
+        """The batch of actions, with those before in the rows where they stick.
+
+        Raises:
+            ValueError: The number, shape, dtype or structure of the actions is wrong; nothing has changed.
+            InvalidAction: One of them is infinite or not in the action space; nothing has changed, nothing was drawn.
+        """
         from sekai.kernels.sticking import choose_stuck  # which only those need that have such a wrapper
 
-        given = layout.as_batch(self.action_space, self.num_envs, actions, "step(actions)")
         frozen = self._frozen_before()
+        given = self._check.batch(actions, frozen)
         stuck = np.empty(self.num_envs, np.bool_)
         least, most = self.repeat_action_duration_range
         choose_stuck(

@@ -49,10 +49,11 @@ class VecActionMaskObservation(VecObservationWrapper[dict[str, Any], ActType, An
 
     def _after_reset_some(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
         masks = layout.take(self.venv.action_mask(), rows)
-        return VecResetResult({"observation": result.observations, "action_mask": masks}, result.infos)
+        observations = self._taken_in(result.observations, len(rows))
+        return VecResetResult({"observation": observations, "action_mask": masks}, result.infos)
 
     def _observe_now(self) -> Any:
-        observations = self.observation(VecWrapper._observe_now(self))
+        observations = self._observe(VecWrapper._observe_now(self), self.num_envs)
         if self._held is not None:
             self._held.write(observations, self.venv.frozen)
         return observations

@@ -15,7 +15,8 @@ from sekai.batching.buffers import Buffers
 from sekai.batching.episodes import HeldRows, keep_held, put_held_back
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION
-from sekai.delegation import FromInner
+from sekai.delegation import FromInner, require_no_mask
+from sekai.errors import InvalidObservation
 from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots.agreement import differing, is_same, names_of_classes, require_columns, require_equal
 from sekai.snapshots.attributes import StateByAttributes, is_of_kit, require_untouched
@@ -44,8 +45,11 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
     public attributes, ``step()`` and ``reset()`` and their async forms, so that sub-envs that wait go on doing so
     together. ``get_attr()``, ``set_attr()`` and ``call()`` reach the sub-envs.
 
-    Attributes:
-        venv: The VecEnv inside.
+    Args:
+        venv: The VecEnv to wrap, kept as ``.venv``.
+
+    Raises:
+        TypeError: ``venv`` is no VecEnv.
     """
 
     num_envs: Any = FromInner("venv")
@@ -56,7 +60,6 @@ class VecWrapper(StateByAttributes, VecEnv[WObsType, WActType], Generic[WObsType
     spec: Any = FromInner("venv")
 
     def __init__(self, venv: VecEnv[ObsType, ActType]) -> None:
-        """Wrap ``venv``; TypeError if it is no VecEnv."""
         if not isinstance(venv, VecEnv):
             raise TypeError(f"{type(self).__name__}: expected a VecEnv, got {type(venv).__name__}")
         self.venv: VecEnv[Any, Any] = venv
@@ -278,6 +281,10 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
 
     Those at the end of an episode, in infos, pass through ``final_observation()``, so that a value function is
     asked about what a policy would have seen. What a frozen sub-env shows was transformed once, when its episode ended.
+
+    What comes in is a batch of the inner observation space, and what is made of it one of the wrapper's own, which a
+    subclass assigns where it is another: of its shapes, and of dtypes of the same kind, which become the space's.
+    Anything else is an ``InvalidObservation`` of the step or the reset. The numbers are not looked at.
     """
 
     #: bool (num_envs,), the rows of the batch at hand that only repeat what was shown before; None for none.
@@ -286,7 +293,6 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
     _no_finals: Any = None
 
     def __init__(self, venv: VecEnv[ObsType, ActType]) -> None:
-        """Wrap ``venv``; TypeError if it is no VecEnv."""
         super().__init__(venv)
         self._buffers = Buffers()
 
@@ -312,9 +318,9 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         everyone = np.arange(self.num_envs)
         before, others = self._snapshot_rows(everyone), self._snapshot_others()
         if type(self).final_observation is VecObservationWrapper.final_observation:
-            observations = layout.copy_batch(self.observation(inner))
+            observations = layout.copy_batch(self._observe(inner, self.num_envs))
         else:
-            observations = layout.copy_batch(self._final_observations(inner, self.num_envs))
+            observations = layout.copy_batch(self._observe_finals(inner, self.num_envs))
         after = self._snapshot_rows(everyone)
         is_still = all(is_same(column, after[name]) for name, column in before.items())
         if not is_still or differing(others, self._snapshot_others()):
@@ -355,7 +361,7 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
         """The observations of a step, transformed; frozen sub-envs show what they showed before."""
         self._repeated = frozen
         try:
-            observations = layout.own_batch(self.observation(result.observations), self._buffers)
+            observations = layout.own_batch(self._observe(result.observations, self.num_envs), self._buffers)
         finally:
             self._repeated = None
         if frozen is not None:
@@ -367,22 +373,48 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
         if self._held is not None:
             self._held.release()
-        return VecResetResult(layout.own_batch(self.observation(result.observations), self._buffers), result.infos)
+        observations = self._observe(result.observations, self.num_envs)
+        return VecResetResult(layout.own_batch(observations, self._buffers), result.infos)
 
     def _after_reset_some(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
         buffers, self._buffers = self._buffers, Buffers(least=sys.maxsize)  # as many sizes as there are: none is kept
         try:
-            observations = layout.own_batch(self.observation(result.observations), self._buffers)
+            observations = layout.own_batch(self._observe(result.observations, len(rows)), self._buffers)
         finally:
             self._buffers = buffers
         return VecResetResult(observations, result.infos)
+
+    def _observe(self, batch: Any, n: int) -> Any:
+        """``observation()`` of a batch of ``n``, both in the layouts of their spaces."""
+        if not layout.fits(self.venv.observation_space, n, batch):  # here already: it is the way of every step
+            batch = self._taken_in(batch, n)
+        shown = self.observation(batch)
+        return shown if layout.fits(self.observation_space, n, shown) else self._given_out(shown, n, "observation")
+
+    def _observe_finals(self, batch: Any, n: int) -> Any:
+        """``_final_observations()`` of a batch of ``n``, likewise."""
+        return self._given_out(self._final_observations(self._taken_in(batch, n), n), n, "final_observation")
+
+    def _taken_in(self, batch: Any, n: int) -> Any:
+        """A batch of ``n`` that the wrapped VecEnv shows, once it is known to be one of its space."""
+        what = f"{type(self).__name__}: observations of {type(self.venv).__name__}"
+        return layout.as_batch(self.venv.observation_space, n, batch, what, InvalidObservation)
+
+    def _given_out(self, batch: Any, n: int, method: str) -> Any:
+        """A batch of ``n`` that a method has made, once it is known to be one of the wrapper's space."""
+        what = f"{type(self).__name__}.{method}()"
+        try:
+            return layout.as_batch(self.observation_space, n, batch, what, InvalidObservation)
+        except InvalidObservation as error:
+            remedy = "where it shows others, give it the observation_space of these"
+            raise InvalidObservation(f"{error}; {remedy}") from None
 
     def _transform_finals(self, infos: list[InfoDict]) -> None:
         if not isinstance(infos, InfoList):
             self._transform_read(infos)
         elif infos.has_final_observations:
             if infos.done.size:
-                batch = self._final_observations(infos.final(FINAL_OBSERVATION), infos.done.size)
+                batch = self._observe_finals(infos.final(FINAL_OBSERVATION), infos.done.size)
             else:
                 if self._no_finals is None:
                     self._no_finals = layout.allocate(self.observation_space, 0)
@@ -397,12 +429,12 @@ class VecObservationWrapper(VecWrapper[WObsType, ActType, ObsType, ActType], ABC
     def _transform_read(self, infos: list[InfoDict]) -> None:
         for info in infos:
             if FINAL_OBSERVATION in info:
-                info[FINAL_OBSERVATION] = self.final_observation(info[FINAL_OBSERVATION])
+                batch = self._given_out([self.final_observation(info[FINAL_OBSERVATION])], 1, "final_observation")
+                info[FINAL_OBSERVATION] = next(layout.iterate(self.observation_space, batch, 1))
 
     def _final_observations(self, batch: Any, n: int) -> Any:
         """Transform a batch of ``n`` terminal observations, row by row; for transforms that can do better."""
-        rows = [self.final_observation(row) for row in layout.iterate(self.venv.observation_space, batch, n)]
-        return layout.stack(self.observation_space, rows)
+        return [self.final_observation(row) for row in layout.iterate(self.venv.observation_space, batch, n)]
 
 
 class VecRewardWrapper(VecWrapper[ObsType, ActType, ObsType, ActType], ABC, Generic[ObsType, ActType]):
@@ -434,11 +466,7 @@ class VecActionWrapper(VecWrapper[ObsType, WActType, ObsType, ActType], ABC, Gen
         Raises:
             NotImplementedError: The wrapped VecEnv has masks, which are of the actions that come out of ``action()``.
         """
-        if not self.venv.has_action_mask:
-            return None
-        expected = f"expected one of the actions that it takes, got that of what it hands to {self.venv}"
-        remedy = "write action_mask(), or ask only where has_action_mask is True"
-        raise NotImplementedError(f"{type(self).__name__}.action_mask(): {expected}; {remedy}")
+        require_no_mask(self, self.venv)
 
     @property
     def has_action_mask(self) -> bool:

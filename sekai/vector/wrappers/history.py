@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.arguments import Fixed
 from sekai.batching import layout
 from sekai.batching.episodes import ended_observations
 from sekai.batching.frames import DelayLine, FrameRows, padding_of
 from sekai.batching.info_list import InfoList
 from sekai.batching.infos import FINAL_OBSERVATION
 from sekai.checks import check_count
-from sekai.errors import VecEnvWorkerError
 from sekai.observations import Timing
 from sekai.results import VecResetResult, VecStepResult
 from sekai.snapshots.agreement import fingerprint
@@ -61,8 +61,9 @@ class _VecEpisodeObservationWrapper(VecObservationWrapper[Any, ActType, Any]):
     def _after_step(self, result: VecStepResult[Any], frozen: NDArray[np.bool_] | None) -> VecStepResult[Any]:
         rows, finals = ended_observations(self.venv.observation_space, result)
         if rows.size:
-            last = self._last(rows, finals)
-            self._begin(rows, layout.take(result.observations, rows))
+            first = layout.take(self._taken_in(result.observations, self.num_envs), rows)
+            last = self._given_out(self._last(rows, self._taken_in(finals, rows.size)), rows.size, "observation")
+            self._begin(rows, first)
         observations = self._observe_step(result, frozen)
         if rows.size:
             self._show_last(result.infos, rows, last)
@@ -79,11 +80,12 @@ class _VecEpisodeObservationWrapper(VecObservationWrapper[Any, ActType, Any]):
             infos[row][FINAL_OBSERVATION] = layout.copy_row(self.observation_space, final)
 
     def _after_reset(self, result: VecResetResult[Any]) -> VecResetResult[Any]:
-        self._begin(np.arange(self.num_envs), result.observations)
+        self._begin(np.arange(self.num_envs), self._taken_in(result.observations, self.num_envs))
         return super()._after_reset(result)
 
     def _after_reset_some(self, result: VecResetResult[Any], rows: NDArray[np.intp]) -> VecResetResult[Any]:
-        return VecResetResult(layout.copy_batch(self._first(rows, result.observations)), result.infos)
+        first = self._first(rows, self._taken_in(result.observations, len(rows)))
+        return VecResetResult(layout.copy_batch(first), result.infos)
 
 
 class VecTimeAwareObservation(_VecEpisodeObservationWrapper[ActType]):
@@ -98,12 +100,19 @@ class VecTimeAwareObservation(_VecEpisodeObservationWrapper[ActType]):
         dict_time_key: The key, where the observation space is a ``Dict``.
 
     Attributes:
-        max_timesteps: The limit.
+        max_timesteps: The limit that there was when the VecEnv was wrapped, which the observation space tells of. Where
+            it is raised later, a step beyond it is an ``InvalidObservation``.
+        flatten: As given.
+        normalize_time: As given.
 
     Raises:
         ValueError: There is no limit, or there are several; the key is taken, or what is to be flattened has no fixed
             length.
     """
+
+    max_timesteps: Any = Fixed()
+    flatten: Any = Fixed()
+    normalize_time: Any = Fixed()
 
     def __init__(
         self,
@@ -116,11 +125,13 @@ class VecTimeAwareObservation(_VecEpisodeObservationWrapper[ActType]):
         super().__init__(venv)
         where = "VecTimeAwareObservation"
         self.max_timesteps = _limit_of(venv)
+        self.flatten, self.normalize_time = bool(flatten), bool(normalize_time)
         self._timesteps: NDArray[np.int64] = np.zeros(self.num_envs, np.int64)
         self._timing = Timing(venv.observation_space, self.max_timesteps, flatten, normalize_time, dict_time_key, where)
         self.observation_space = self._timing.space
 
-    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_timing",)  # the space and the limit tell what it does
+    # The space and the limit tell what it does.
+    snapshot_ignores: ClassVar[tuple[str, ...]] = ("_timing", "flatten", "normalize_time")
 
     @property
     def timesteps(self) -> NDArray[np.int64]:
@@ -143,17 +154,14 @@ class VecTimeAwareObservation(_VecEpisodeObservationWrapper[ActType]):
         return self._timing(final, self._timesteps[rows] + 1)
 
     def _shown(self) -> Any:
-        return layout.copy_batch(self._timing(self.venv._observe_now(), self._timesteps))
+        inner = self._taken_in(self.venv._observe_now(), self.num_envs)
+        return layout.copy_batch(self._timing(inner, self._timesteps))
 
 
 def _limit_of(venv: VecEnv[Any, Any]) -> int:
     try:
         limits = set(venv.get_attr("max_episode_steps"))
     except AttributeError:
-        limits = {None}
-    except VecEnvWorkerError as error:
-        if error.exc_type != "AttributeError":
-            raise
         limits = {None}
     if limits == {None} and venv.spec is not None:
         limits = {venv.spec.max_episode_steps}
@@ -184,10 +192,14 @@ class VecFrameStackObservation(_VecEpisodeObservationWrapper[ActType]):
         ValueError: ``stack_size`` is below 1, or ``padding_type`` is neither a known word nor in the space.
     """
 
+    stack_size: Any = Fixed()
+    padding_type: Any = Fixed()
+
     def __init__(self, venv: VecEnv[Any, ActType], stack_size: int, *, padding_type: Any = "reset") -> None:
         super().__init__(venv)
         where, space = "VecFrameStackObservation", venv.observation_space
-        self.stack_size = k = check_count(stack_size, f"{where}: stack_size")
+        k = check_count(stack_size, f"{where}: stack_size")
+        self.stack_size = k
         self.padding_type = padding_type
         padding = padding_of(space, padding_type, where)
         self._padding = None if padding is None else _constant(layout.concatenate(space, [padding]))
@@ -219,26 +231,15 @@ class VecFrameStackObservation(_VecEpisodeObservationWrapper[ActType]):
         return layout.map_parts(lambda frames: frames.window, self._frames)
 
     def _begin(self, rows: NDArray[np.intp], first: Any) -> None:
-        def fill(window: NDArray[Any], part: NDArray[Any]) -> None:
-            window[rows] = part[:, None]
-
-        layout.map_parts(fill, self._windows(), first if self._padding is None else self._padding)
+        before = first if self._padding is None else self._padding
+        layout.map_parts(lambda part, frames: frames.fill(rows, part), before, self._frames)
 
     def _first(self, rows: NDArray[np.intp], first: Any) -> Any:
         self._begin(rows, first)
-
-        def add(window: NDArray[Any], part: NDArray[Any]) -> NDArray[Any]:
-            window[rows, -1] = part
-            shown: NDArray[Any] = window[rows]
-            return shown
-
-        return layout.map_parts(add, self._windows(), first)
+        return layout.map_parts(lambda part, frames: frames.replace_newest(rows, part), first, self._frames)
 
     def _last(self, rows: NDArray[np.intp], final: Any) -> Any:
-        def add(window: NDArray[Any], part: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([window[rows, 1:], part[:, None]], axis=1)
-
-        return layout.map_parts(add, self._windows(), final)
+        return layout.map_parts(lambda part, frames: frames.with_next(rows, part), final, self._frames)
 
     def _shown(self) -> Any:
         return layout.copy_batch(self._windows())
@@ -267,6 +268,8 @@ class VecDelayObservation(_VecEpisodeObservationWrapper[ActType]):
         TypeError: ``delay`` is no integer.
         ValueError: It is negative.
     """
+
+    delay: Any = Fixed()
 
     def __init__(self, venv: VecEnv[Any, ActType], delay: int) -> None:
         super().__init__(venv)

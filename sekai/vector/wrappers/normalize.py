@@ -89,8 +89,9 @@ class VecNormalizeObservation(VecObservationWrapper[Any, ActType, Any]):
         ):
             return super()._after_step(result, frozen)
         # Terminal observations in the same call: by themselves a few of them take as long as thousands of the others.
-        finals = infos.final(FINAL_OBSERVATION)
-        observations, finals = self._normalizer.learn_and_normalize(result.observations, finals, self._buffers)
+        batch = self._taken_in(result.observations, self.num_envs)
+        finals = self._taken_in(infos.final(FINAL_OBSERVATION), infos.done.size)
+        observations, finals = self._normalizer.learn_and_normalize(batch, finals, self._buffers)
         observations = layout.own_batch(observations, self._buffers)
         self._replace_finals(infos, finals)
         return VecStepResult(observations, result.rewards, result.terminated, result.truncated, infos)
