@@ -307,7 +307,8 @@ def _owns(layer: Env[Any, Any], name: str) -> bool:
 def _levels_above(wrapper: Wrapper[Any, Any, Any, Any]) -> int:
     """How far up from ``Wrapper.__init__`` the wrapper is being made, as the ``stacklevel`` of a warning.
 
-    Between the two are the ``__init__`` of its classes, as many as have one, and functions of the kit.
+    Between the two are the ``__init__`` of its classes, as many as have one, and functions of the kit. Frames are
+    looked at for the line that the warning names, and for nothing else.
     """
     frame: FrameType | None = sys._getframe(1)
     levels = 1

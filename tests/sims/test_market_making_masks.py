@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import sekai
-from sekai.spaces import Box
+from sekai.kernels import jit
+from sekai.spaces import Box, Discrete
 from sekai.vector.random_actions import random_actions
 from sims.market_making import MarketMakingVecEnv
 from sims.prices import MertonJumps
@@ -150,6 +151,19 @@ def test_masks_beside_the_observations():
     alone = sekai.ActionMaskObservation(sekai.make("MarketMaking-v0", **BUSY))
     assert alone.reset(seed=3).observation["action_mask"].tolist() == [1, 1]
     assert alone.observation_space["action_mask"] == Box(0, 1, (2,), np.int8)
+
+
+@jit
+def step_of_five(state, i, action):
+    state.inventory[i] += action - 2
+    return 0.0, False, False
+
+
+def test_a_subclass_with_other_actions_has_no_mask_of_quotes():
+    kind = type("Five", (MarketMakingVecEnv,), {"action_space": Discrete(5), "step_row": step_of_five})
+    vec = kind(2, **BUSY)
+    vec.reset(seed=0)
+    assert not vec.has_action_mask and vec.action_mask() is None
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,6 @@ class VecClipReward(VecRewardWrapper[ObsType, ActType]):
         )[0]
     )
     max_reward: Any = Checked(
-        # The least comes first.
         lambda self, given: check_reward_bounds(
             vars(self).get("min_reward", -math.inf), given, type(self).__name__, self.num_envs
         )[1]
